@@ -1,0 +1,4 @@
+#include "env.h"
+namespace door {
+void registerCuda(Napi::Env, Napi::Object) {}
+}  // namespace door

@@ -1,0 +1,4 @@
+#include "env.h"
+namespace door {
+void registerDistributed(Napi::Env, Napi::Object) {}
+}  // namespace door

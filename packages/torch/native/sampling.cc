@@ -1,0 +1,134 @@
+// Drawing tokens. libtorch's generators are stateful: what a row gets depends on who shares its batch. Here the noise is a
+// function of (seed, stream, position), so a sampled sequence does not.
+#include <ATen/Parallel.h>
+#include <torch/library.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "philox.h"
+
+namespace {
+
+// keyed_uniform(seed [rows] int64, stream [rows] int64, position [rows] int64, n) -> [rows, n] float32 in (0, 1)
+at::Tensor keyedUniform(const at::Tensor& seed, const at::Tensor& stream, const at::Tensor& position, int64_t n) {
+  TORCH_CHECK(seed.scalar_type() == at::kLong && stream.scalar_type() == at::kLong && position.scalar_type() == at::kLong,
+              "seed, stream and position must be int64");
+  TORCH_CHECK(seed.dim() == 1 && seed.sizes() == stream.sizes() && seed.sizes() == position.sizes(),
+              "seed, stream and position must be vectors of one length");
+  auto rows = seed.size(0);
+  auto result = at::empty({rows, n}, at::kFloat);
+  auto s = seed.contiguous(), t = stream.contiguous(), p = position.contiguous();
+  const int64_t *seeds = s.const_data_ptr<int64_t>(), *streams = t.const_data_ptr<int64_t>(), *positions = p.const_data_ptr<int64_t>();
+  float* out = result.mutable_data_ptr<float>();
+  at::parallel_for(0, rows, 16, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; row++) {
+      for (int64_t k = 0; k < n; k += 4) {
+        auto bits = philox::generate(seeds[row], streams[row], static_cast<uint64_t>(positions[row]) << 32 | static_cast<uint64_t>(k >> 2));
+        uint32_t four[4] = {bits.x, bits.y, bits.z, bits.w};
+        for (int64_t j = 0; j < 4 && k + j < n; j++) out[row * n + k + j] = philox::uniform(four[j]);
+      }
+    }
+  });
+  return result;
+}
+
+// Clears the probabilities that top-k, top-p and min-p leave out; returns what is left of the mass.
+double truncate(float* p, int64_t vocabulary, int64_t topK, double topP, double minP, std::vector<int32_t>& order) {
+  double threshold = 0;
+  if (minP > 0) threshold = minP * *std::max_element(p, p + vocabulary);
+  bool limited = topK > 0 && topK < vocabulary;
+  if (limited || topP < 1) {
+    order.resize(vocabulary);
+    std::iota(order.begin(), order.end(), 0);
+    auto likelier = [p](int32_t a, int32_t b) { return p[a] > p[b] || (p[a] == p[b] && a < b); };
+    int64_t kept = limited ? topK : vocabulary;
+    if (limited) std::nth_element(order.begin(), order.begin() + (kept - 1), order.end(), likelier);
+    if (topP < 1) {
+      std::sort(order.begin(), order.begin() + kept, likelier);
+      double mass = 0, goal = 0;
+      for (int64_t k = 0; k < kept; k++) goal += p[order[k]];
+      goal *= topP;
+      int64_t k = 0;
+      while (k < kept && mass < goal) mass += p[order[k++]];
+      kept = std::max<int64_t>(k, 1);
+    }
+    for (int64_t k = kept; k < vocabulary; k++) p[order[k]] = 0;
+  }
+  double mass = 0;
+  for (int64_t k = 0; k < vocabulary; k++) {
+    if (p[k] < threshold) p[k] = 0;
+    mass += p[k];
+  }
+  return mass;
+}
+
+// sample(logits [rows, vocabulary], temperature, topK, topP, minP [rows], seed, stream, position [rows])
+//   -> (token [rows] int64, log_prob [rows] float32 of the distribution at that temperature before truncation)
+std::tuple<at::Tensor, at::Tensor> sample(const at::Tensor& logits, const at::Tensor& temperature, const at::Tensor& topK,
+                                          const at::Tensor& topP, const at::Tensor& minP, const at::Tensor& seed,
+                                          const at::Tensor& stream, const at::Tensor& position) {
+  TORCH_CHECK(logits.dim() == 2, "logits must be [rows, vocabulary]");
+  auto rows = logits.size(0), vocabulary = logits.size(1);
+  auto heat = temperature.to(at::kFloat).contiguous();
+  auto divisor = at::where(heat > 0, heat, at::ones_like(heat)).unsqueeze(1);
+  auto probabilities = at::softmax(logits.to(at::kFloat).div(divisor), -1).contiguous();
+  auto uniform = keyedUniform(seed, stream, position, 1);
+  auto tokens = at::empty({rows}, at::kLong);
+  auto logProbs = at::empty({rows}, at::kFloat);
+  auto k = topK.to(at::kLong).contiguous();
+  auto tp = topP.to(at::kFloat).contiguous(), mp = minP.to(at::kFloat).contiguous();
+  float* p = probabilities.mutable_data_ptr<float>();
+  const float *u = uniform.const_data_ptr<float>(), *t = heat.const_data_ptr<float>(), *topPs = tp.const_data_ptr<float>(),
+              *minPs = mp.const_data_ptr<float>();
+  const int64_t* topKs = k.const_data_ptr<int64_t>();
+  int64_t* token = tokens.mutable_data_ptr<int64_t>();
+  float* logProb = logProbs.mutable_data_ptr<float>();
+  at::parallel_for(0, rows, 4, [&](int64_t begin, int64_t end) {
+    std::vector<int32_t> order;
+    for (int64_t row = begin; row < end; row++) {
+      float* q = p + row * vocabulary;
+      int64_t chosen = vocabulary - 1;
+      float chosenProbability;
+      if (t[row] <= 0) {
+        chosen = std::max_element(q, q + vocabulary) - q;
+        chosenProbability = q[chosen];
+      } else {
+        bool truncated = (topKs[row] > 0 && topKs[row] < vocabulary) || topPs[row] < 1 || minPs[row] > 0;
+        std::vector<float> untouched;
+        if (truncated) untouched.assign(q, q + vocabulary);
+        double mass = truncated ? truncate(q, vocabulary, topKs[row], topPs[row], minPs[row], order) : 0;
+        if (!truncated)
+          for (int64_t v = 0; v < vocabulary; v++) mass += q[v];
+        double goal = mass * u[row], sum = 0;
+        int64_t last = -1;
+        for (int64_t v = 0; v < vocabulary; v++) {
+          if (q[v] <= 0) continue;
+          last = v;
+          sum += q[v];
+          if (sum >= goal) break;
+        }
+        chosen = last < 0 ? std::max_element(q, q + vocabulary) - q : last;
+        chosenProbability = truncated ? untouched[chosen] : q[chosen];
+      }
+      token[row] = chosen;
+      logProb[row] = std::log(chosenProbability);
+    }
+  });
+  return {tokens, logProbs};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(verlet, library) {
+  library.def("keyed_uniform(Tensor seed, Tensor stream, Tensor position, int n) -> Tensor");
+  library.def(
+      "sample(Tensor logits, Tensor temperature, Tensor top_k, Tensor top_p, Tensor min_p, Tensor seed, Tensor stream, "
+      "Tensor position) -> (Tensor token, Tensor log_prob)");
+}
+
+TORCH_LIBRARY_IMPL(verlet, CPU, library) {
+  library.impl("keyed_uniform", keyedUniform);
+  library.impl("sample", sample);
+}
