@@ -1,0 +1,80 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type CpuSafety, findCpuSafety } from './cpu-safety.js';
+
+/** What `scripts/build.mjs` wrote down about the addon it made. */
+export interface BuildRecord {
+  /** The addon, relative to the build folder. */
+  file: string;
+  version: string;
+  variant: 'cpu' | 'cuda';
+  /** The libtorch folder that the addon is linked to. */
+  libtorch: string;
+  /** How that folder was found. */
+  source: string;
+  cudaCompiledIn: boolean;
+  ncclCompiledIn: boolean;
+}
+
+interface EnvironmentAddon {
+  setEnvironment(name: string, value: string): void;
+  getEnvironment(name: string): string | undefined;
+}
+
+/** The addon is missing or does not load; the message says what to do. */
+export class AddonNotBuiltError extends Error {
+  override name = 'AddonNotBuiltError';
+}
+
+const require = createRequire(import.meta.url);
+const buildFolder = fileURLToPath(new URL('../build', import.meta.url));
+
+export const buildRecord: BuildRecord = readBuildRecord();
+export const cpuSafety: CpuSafety = prepareEnvironment();
+
+/** The addon's exports, untyped: `native.ts` says what they are. */
+export const native: Record<string, unknown> = loadAddon();
+
+function readBuildRecord(): BuildRecord {
+  const file = path.join(buildFolder, 'addon.json');
+  if (!existsSync(file)) {
+    throw new AddonNotBuiltError(`@verlet/torch is not built yet (${file} is missing). Run: npm rebuild @verlet/torch`);
+  }
+  return JSON.parse(readFileSync(file, 'utf8')) as BuildRecord;
+}
+
+/**
+ * libtorch reads its settings with getenv. Assigning to `process.env` reaches getenv on the main thread only, so the variables
+ * are set through a small addon that links nothing and can be loaded first. `process.env` is set too, for child processes.
+ */
+function prepareEnvironment(): CpuSafety {
+  const folder = path.dirname(path.join(buildFolder, buildRecord.file));
+  const safety = findCpuSafety(path.join(folder, 'verlet_probe'), buildRecord.version);
+  const names = Object.entries(safety.environment);
+  if (names.length === 0) return safety;
+  const addon = require(path.join(folder, 'verlet_environment.node')) as EnvironmentAddon;
+  for (const [name, value] of names) {
+    process.env[name] = value;
+    // setenv while other threads read the environment is a race; a later worker finds the value in place.
+    if (addon.getEnvironment(name) !== value) addon.setEnvironment(name, value);
+  }
+  return safety;
+}
+
+function loadAddon(): Record<string, unknown> {
+  const file = path.join(buildFolder, buildRecord.file);
+  try {
+    return require(file) as Record<string, unknown>;
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const gone = existsSync(buildRecord.libtorch) ? '' : ` Its libtorch ${buildRecord.libtorch} is gone.`;
+    throw new AddonNotBuiltError(
+      `@verlet/torch could not load ${file}: ${reason}.${gone} Run: npm rebuild @verlet/torch`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
