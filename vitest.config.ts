@@ -2,10 +2,17 @@ import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
   test: {
-    include: ['packages/*/src/**/*.test.ts', 'packages/*/test/**/*.test.ts', 'recipes/**/*.test.ts', 'docs/**/*.test.ts'],
+    include: [
+      'packages/*/{src,test,scripts}/**/*.test.ts',
+      'scripts/**/*.test.ts',
+      'recipes/**/*.test.ts',
+      'docs/**/*.test.ts',
+    ],
+    // The addon is one per process: a crash or a leaked tensor stays in the file that caused it.
     pool: 'forks',
     maxWorkers: 2,
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    reporters: [process.env.VERLET_TEST_COUNTS ? 'dot' : 'default', './scripts/vitest-reporter.mjs'],
   },
 });
