@@ -1,0 +1,220 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { type Language, type Limits, SandboxFailure, type SandboxResult } from './types.js';
+
+/** One job of a box. `script` runs to its end; `serve` and `check` also talk over the wire while they run. */
+export interface Job {
+  mode: 'script' | 'serve' | 'check';
+  language: Language;
+  code: string;
+  stdin?: string;
+  limits: Limits;
+}
+
+/** What a running job can be sent. */
+export interface Wire {
+  reply(line: string): void;
+  /** No more lines will come: a serving program ends. */
+  end(): void;
+}
+
+export interface BoxCommand {
+  command: string;
+  args: string[];
+  env?: Record<string, string>;
+  uid?: number;
+  gid?: number;
+  startMs: number;
+}
+
+// Room for both outputs at their caps after JSON escaping, and for wire lines.
+const longestFrame = 64 << 20;
+/** The box stops a program by itself at its time limit; this long after it the host stops the box. */
+const graceMs = 1_500;
+
+interface Running {
+  nonce: string;
+  finish(result: SandboxResult, isDirty: boolean): void;
+  onWire: (line: string, wire: Wire) => void;
+}
+
+/**
+ * One child process that runs untrusted programs one after another and reports over its stdout, in JSON lines. Every report
+ * repeats the nonce of its job; anything else on that channel is treated as an attack and ends the box.
+ */
+export class Box {
+  jobsDone = 0;
+  /** False after a kill, a fault or a program that left something behind: the pool then replaces the box. */
+  isUsable = true;
+  readonly #child: ChildProcess;
+  readonly #hasOwnDeadline: boolean;
+  readonly #exited: Promise<void>;
+  #running: Running | undefined;
+  #pieces: Buffer[] = [];
+  #pieceBytes = 0;
+  #complaints = '';
+  #onReady: (() => void) | undefined;
+
+  private constructor(command: BoxCommand, hasOwnDeadline: boolean) {
+    this.#hasOwnDeadline = hasOwnDeadline;
+    this.#child = spawn(command.command, command.args, {
+      env: command.env ?? {},
+      cwd: '/',
+      uid: command.uid,
+      gid: command.gid,
+      stdio: ['pipe', 'pipe', 'pipe'],
+      // Its own process group, so that one signal ends the box with everything it started.
+      detached: true,
+    });
+    this.#exited = new Promise((resolve) => {
+      this.#child.once('exit', () => resolve());
+      this.#child.once('error', () => resolve());
+    });
+    this.#child.on('error', (error) => this.#fail(error.message));
+    this.#child.on('exit', (code, signal) => this.#fail(`exited with ${signal ?? code}`));
+    this.#child.stdin?.on('error', () => {});
+    this.#child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk));
+    this.#child.stderr?.on('data', (chunk: Buffer) => {
+      this.#complaints = (this.#complaints + chunk.toString()).slice(-2_000);
+    });
+  }
+
+  static async start(command: BoxCommand, options: { hasOwnDeadline: boolean }): Promise<Box> {
+    const box = new Box(command, options.hasOwnDeadline);
+    let timer: NodeJS.Timeout | undefined;
+    try {
+      await Promise.race([
+        new Promise<void>((resolve) => {
+          box.#onReady = resolve;
+        }),
+        box.#exited.then(() => {
+          throw new SandboxFailure(
+            `${command.command} ended before it was ready: ${box.#complaints.trim() || 'no message'}`,
+          );
+        }),
+        new Promise((_, reject) => {
+          const late = `${command.command} was not ready after ${command.startMs} ms: ${box.#complaints.trim()}`;
+          timer = setTimeout(() => reject(new SandboxFailure(late)), command.startMs);
+        }),
+      ]);
+      return box;
+    } catch (error) {
+      await box.close();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  execute(
+    job: Job,
+    onWire: (line: string, wire: Wire) => void = () => {},
+    signal?: AbortSignal,
+  ): Promise<SandboxResult> {
+    if (this.#running) throw new SandboxFailure('a box runs one job at a time');
+    const nonce = randomBytes(16).toString('hex');
+    const began = performance.now();
+    return new Promise((resolve) => {
+      const stop = (status: 'timeout' | 'killed', why: string) => {
+        this.#kill();
+        finish({ status, stdout: '', stderr: why, exitCode: null, durationMs: performance.now() - began }, true);
+      };
+      const allowed = job.limits.timeoutMs + (this.#hasOwnDeadline ? graceMs : 0);
+      const timer = setTimeout(() => stop('timeout', `stopped after ${job.limits.timeoutMs} ms`), allowed);
+      const onAbort = () => stop('killed', 'stopped by the caller');
+      const finish = (result: SandboxResult, isDirty: boolean) => {
+        if (this.#running?.nonce !== nonce) return;
+        this.#running = undefined;
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', onAbort);
+        this.jobsDone += 1;
+        if (isDirty) this.isUsable = false;
+        resolve(result);
+      };
+      this.#running = { nonce, finish, onWire };
+      if (signal?.aborted) return onAbort();
+      signal?.addEventListener('abort', onAbort, { once: true });
+      if (!this.isUsable) return stop('killed', 'the box is gone');
+      this.#write({ ...job, nonce });
+    });
+  }
+
+  /** Ends the box and everything in it; waits (at most 5 s) until the process is gone. */
+  async close(): Promise<void> {
+    this.isUsable = false;
+    this.#kill();
+    let timer: NodeJS.Timeout | undefined;
+    await Promise.race([this.#exited, new Promise((resolve) => (timer = setTimeout(resolve, 5_000)))]);
+    clearTimeout(timer);
+  }
+
+  #kill(): void {
+    this.isUsable = false;
+    const { pid } = this.#child;
+    if (pid === undefined || this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    try {
+      process.kill(-pid, 'SIGKILL');
+    } catch {
+      this.#child.kill('SIGKILL');
+    }
+  }
+
+  #write(message: object): void {
+    this.#child.stdin?.write(`${JSON.stringify(message)}\n`);
+  }
+
+  #fail(why: string): void {
+    this.isUsable = false;
+    const stderr = `the program took its box down (${why}) ${this.#complaints}`.trim();
+    this.#running?.finish({ status: 'killed', stdout: '', stderr, exitCode: null, durationMs: 0 }, true);
+  }
+
+  #read(chunk: Buffer): void {
+    let rest = chunk;
+    for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
+      this.#pieces.push(rest.subarray(0, end));
+      const line = Buffer.concat(this.#pieces).toString('utf8');
+      this.#pieces = [];
+      this.#pieceBytes = 0;
+      rest = rest.subarray(end + 1);
+      this.#receive(line);
+    }
+    if (rest.length > 0) this.#pieces.push(rest);
+    this.#pieceBytes += rest.length;
+    if (this.#pieceBytes > longestFrame) {
+      this.#kill();
+      this.#fail('report too long');
+    }
+  }
+
+  #receive(line: string): void {
+    let frame: { ready?: boolean; nonce?: string; wire?: string; result?: SandboxResult; dirty?: boolean };
+    try {
+      frame = JSON.parse(line);
+    } catch {
+      frame = {};
+    }
+    if (frame.ready && this.#onReady) {
+      this.#onReady();
+      this.#onReady = undefined;
+      return;
+    }
+    const running = this.#running;
+    if (!running || frame.nonce !== running.nonce) {
+      this.#kill();
+      this.#fail('a report without the right nonce');
+      return;
+    }
+    if (frame.result) running.finish(frame.result, frame.dirty === true);
+    else if (typeof frame.wire === 'string') {
+      running.onWire(frame.wire, {
+        reply: (text) => this.#write({ reply: text }),
+        end: () => this.#write({ end: true }),
+      });
+    }
+  }
+}

@@ -1,0 +1,258 @@
+import { pythonHarness } from '../python-harness.js';
+
+/**
+ * The process with pid 1 of a bubblewrap box. It reads jobs from the host, runs each in a forked child and reports.
+ *
+ * Why the program cannot speak in its name:
+ * - the child is forked before its job arrives, so its memory never held the job's nonce;
+ * - the child has no descriptor of the host's pipes, and the zygote is not dumpable, so /proc/1/fd and /proc/1/mem are closed;
+ * - signals from inside a pid namespace do not reach its pid 1, SIGKILL included.
+ */
+export const zygoteSource = String.raw`
+import ctypes, errno, gc, os, resource, select, shutil, signal, stat, sys, threading, time
+import atexit, bisect, collections, copy, datetime, decimal, fractions, functools, heapq, itertools, math, operator
+import random, re, statistics, string, typing
+${pythonHarness}
+sys.path[:] = [path for path in sys.path if path]
+NODE = sys.argv[1] if len(sys.argv) > 1 else ''
+NODE_HARNESS = sys.argv[2] if len(sys.argv) > 2 else ''
+with open('/proc/self/oom_score_adj', 'w') as file: file.write('1000')
+PRCTL = ctypes.CDLL(None, use_errno=True).prctl
+PRCTL(4, 0, 0, 0, 0)
+
+# Descriptors 0-9 stay taken so that no pipe of ours collides with the numbers the child uses.
+while True:
+    filler = os.open('/dev/null', os.O_RDWR)
+    if filler > 9: os.close(filler); break
+def _high(fd):
+    copy_fd = os.dup(fd)
+    os.dup2(filler_null, fd)
+    return copy_fd
+filler_null = os.open('/dev/null', os.O_RDWR)
+CONTROL_IN, CONTROL_OUT = _high(0), _high(1)
+BASE_PAGES = 0
+PAGE = resource.getpagesize()
+
+def say(message):
+    data = memoryview((json.dumps(message) + '\n').encode())
+    while data: data = data[os.write(CONTROL_OUT, data):]
+
+class Lines:
+    """Whole lines out of a descriptor."""
+    def __init__(self, fd): self.fd, self.buffer, self.read = fd, b'', os.read
+    def feed(self):
+        chunk = self.read(self.fd, 1 << 16)
+        if not chunk: return None
+        *lines, self.buffer = (self.buffer + chunk).split(b'\n') if b'\n' in chunk else (self.buffer + chunk,)
+        return lines
+    def one(self):
+        parts = [self.buffer]
+        while b'\n' not in parts[-1]:
+            chunk = self.read(self.fd, 1 << 16)
+            if not chunk: return None
+            parts.append(chunk)
+        line, self.buffer = b''.join(parts).split(b'\n', 1)
+        return line.decode('utf-8', 'surrogatepass')
+
+def set_limits(limits, python):
+    megabyte = 1 << 20
+    def cap(kind, value):
+        hard = resource.getrlimit(kind)[1]
+        if hard != resource.RLIM_INFINITY: value = min(value, hard)
+        resource.setrlimit(kind, (value, value))
+    seconds = int(limits['timeoutMs'] / 1000) + 2
+    cap(resource.RLIMIT_CPU, seconds)
+    cap(resource.RLIMIT_CORE, 0)
+    cap(resource.RLIMIT_FSIZE, int(limits['fileMb'] * megabyte))
+    cap(resource.RLIMIT_NOFILE, 128)
+    # The stack is not part of RLIMIT_DATA. Recursion-heavy contest programs need more than 8 MB of it.
+    cap(resource.RLIMIT_STACK, min(256, int(limits['memoryMb'])) * megabyte if python else 8 * megabyte)
+    # Node maps more than it uses (code range, semi-spaces); its heap has its own, exact limit.
+    cap(resource.RLIMIT_DATA, int(limits['memoryMb'] + (64 if python else 256)) * megabyte)
+    cap(resource.RLIMIT_NPROC, int(limits['processes']) + 1 + (0 if python else 12))
+
+def child_main(stdin_r, out_w, err_w, wire_r, wire_w):
+    os.setsid()
+    for source, target in ((stdin_r, 0), (out_w, 1), (err_w, 2), (wire_r, 3), (wire_w, 4)): os.dup2(source, target)
+    os.closerange(5, 256)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    wire = Lines(3)
+    line = wire.one()
+    if line is None: os._exit(0)
+    job = json.loads(line)
+    python = job['language'] == 'python'
+    os.chdir('/tmp')
+    if not python:
+        # Too long for an argument; the descriptor also carries what was read ahead of the wire.
+        ahead = os.memfd_create('job')
+        with open(ahead, 'wb', closefd=False) as file: file.write(line.encode('utf-8', 'surrogatepass') + b'\n' + wire.buffer)
+        os.lseek(ahead, 0, os.SEEK_SET)
+        os.dup2(ahead, 5)
+        if ahead != 5: os.close(ahead)
+        else: os.set_inheritable(5, True)
+    set_limits(job['limits'], python)
+    if not python:
+        heap = max(16, int(job['limits']['memoryMb']))
+        os.execve(NODE, [NODE, '--max-old-space-size=%d' % heap, '--stack-size=3900', '-e', NODE_HARNESS], {'PATH': '/usr/bin:/bin', 'HOME': '/tmp', 'LANG': 'C.UTF-8'})
+    if job['mode'] == 'script': os.close(3); os.close(4)
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, 'r')), encoding='utf-8', errors='surrogateescape')
+    sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, 'w')), encoding='utf-8', errors='surrogateescape')
+    sys.stderr = io.TextIOWrapper(io.BufferedWriter(io.FileIO(2, 'w')), encoding='utf-8', errors='backslashreplace', line_buffering=True)
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+    write = os.write
+    def send(text):
+        data = memoryview((text + '\n').encode('utf-8', 'surrogatepass'))
+        while data: data = data[write(4, data):]
+    leave = os._exit
+    code = _run(job, wire.one, send)
+    if job['mode'] == 'script':
+        try:
+            threading._shutdown(); atexit._run_exitfuncs(); sys.stdout.flush()
+        except BaseException: code = code or 1
+    leave(code)
+
+class Spare:
+    """A child that waits for its job."""
+    def __init__(self):
+        stdin_r, self.stdin = os.pipe(); self.out, out_w = os.pipe(); self.err, err_w = os.pipe()
+        wire_r, self.wire_in = os.pipe(); self.wire_out, wire_w = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try: child_main(stdin_r, out_w, err_w, wire_r, wire_w)
+            finally: os._exit(70)
+        for fd in (stdin_r, out_w, err_w, wire_r, wire_w): os.close(fd)
+        for fd in (self.stdin, self.wire_in, self.out, self.err, self.wire_out): os.set_blocking(fd, False)
+
+def resident_bytes():
+    total = 0
+    for name in os.listdir('/proc'):
+        if not name.isdigit() or name == '1': continue
+        try:
+            with open('/proc/' + name + '/statm') as file: pages = int(file.read().split()[1])
+            total += max(0, pages - BASE_PAGES)
+        except (OSError, IndexError): pass
+    return total * PAGE
+
+def sweep():
+    """Ends everything else in the box. True when nothing of the program is left."""
+    try: os.kill(-1, signal.SIGKILL)
+    except ProcessLookupError: pass
+    while True:
+        try: os.waitpid(-1, 0)
+        except ChildProcessError: break
+    clean = True
+    try:
+        entries = list(os.scandir('/tmp'))
+        for entry in entries[:64]:
+            if entry.is_dir(follow_symlinks=False): clean = False
+            else: os.unlink(entry.path)
+        clean = clean and len(entries) <= 64
+    except OSError: clean = False
+    return clean
+
+def run_job(job, spare, control):
+    began = time.monotonic()
+    limits = job['limits']
+    deadline = began + limits['timeoutMs'] / 1000
+    nonce = job.pop('nonce')
+    stdin = job.pop('stdin', '')
+    pending = {spare.wire_in: bytearray((json.dumps(job) + '\n').encode()), spare.stdin: bytearray(stdin.encode('utf-8', 'surrogatepass'))}
+    ending = {spare.stdin: True, spare.wire_in: job['mode'] == 'script'}
+    captured = {spare.out: bytearray(), spare.err: bytearray()}
+    wire = Lines(spare.wire_out); wire_bytes = 0
+    poller = select.poll()
+    for fd in (spare.out, spare.err, spare.wire_out, control.fd): poller.register(fd, select.POLLIN)
+    open_fds = {spare.out, spare.err, spare.wire_out, spare.stdin, spare.wire_in}
+    def close(fd):
+        if fd not in open_fds: return
+        open_fds.discard(fd)
+        try: poller.unregister(fd)
+        except KeyError: pass
+        os.close(fd)
+    writing = set()
+    def pump(fd):
+        if fd not in open_fds: return
+        data = pending[fd]
+        try:
+            while data: del data[:os.write(fd, data[:1 << 16])]
+            if ending[fd]: close(fd)
+            elif fd in writing: writing.discard(fd); poller.unregister(fd)
+        except BlockingIOError:
+            if fd not in writing: writing.add(fd); poller.register(fd, select.POLLOUT)
+        except OSError: close(fd)
+    try: pidfd = os.pidfd_open(spare.pid)
+    except (AttributeError, OSError): pidfd = None
+    if pidfd is not None: poller.register(pidfd, select.POLLIN)
+    pump(spare.wire_in); pump(spare.stdin)
+    why = None; ended = None; next_memory = began + 0.02
+    def take(fd):
+        nonlocal why, wire_bytes
+        try:
+            if fd == spare.wire_out:
+                lines = wire.feed()
+                if lines is None: return close(fd)
+                wire_bytes += sum(map(len, lines)) + len(wire.buffer)
+                if wire_bytes > (64 << 20) or len(wire.buffer) > (8 << 20): why = 'output-limit'
+                elif job['mode'] != 'script':
+                    for text in lines: say({'nonce': nonce, 'wire': text.decode('utf-8', 'replace')})
+                return
+            chunk = os.read(fd, 1 << 16)
+        except BlockingIOError: return False
+        if not chunk: return close(fd)
+        captured[fd] += chunk
+        if len(captured[fd]) > limits['outputBytes']:
+            del captured[fd][limits['outputBytes']:]
+            why = 'output-limit'
+        return True
+    while why is None:
+        now = time.monotonic()
+        if now >= deadline: why = 'timeout'; break
+        if now >= next_memory:
+            next_memory = now + 0.05
+            if resident_bytes() > limits['memoryMb'] * (1 << 20): why = 'memory'; break
+        pid, state = os.waitpid(spare.pid, os.WNOHANG)
+        if pid: ended = state; break
+        wait = min(deadline - now, 0.05 if pidfd is not None else 0.005)
+        for fd, event in poller.poll(max(1, int(wait * 1000))):
+            if fd == control.fd:
+                lines = control.feed()
+                if lines is None: os._exit(0)
+                for text in lines:
+                    message = json.loads(text)
+                    if 'reply' in message: pending[spare.wire_in] += (message['reply'] + '\n').encode('utf-8', 'surrogatepass')
+                    if message.get('end'): ending[spare.wire_in] = True
+                pump(spare.wire_in)
+            elif fd in (spare.stdin, spare.wire_in): pump(fd)
+            elif fd == pidfd: pass
+            elif fd in open_fds: take(fd)
+    if ended is not None:
+        for fd in (spare.out, spare.err, spare.wire_out):
+            while why is None and fd in open_fds and take(fd): pass
+        if spare.wire_out in open_fds: take(spare.wire_out)
+    took = time.monotonic() - began
+    clean = sweep()
+    if pidfd is not None: os.close(pidfd)
+    for fd in list(open_fds): close(fd)
+    code = None if ended is None else os.waitstatus_to_exitcode(ended) if hasattr(os, 'waitstatus_to_exitcode') else (-(ended & 127) if ended & 127 else ended >> 8)
+    stdout, stderr = (captured[fd].decode('utf-8', 'replace') for fd in (spare.out, spare.err))
+    tail = stderr[-2000:]
+    status = why or ('ok' if code == 0 else 'timeout' if code == -signal.SIGXCPU else
+        'memory' if 'MemoryError' in tail.rsplit('\n', 2)[-2:][0] or 'heap out of memory' in stderr or 'Array buffer allocation failed' in tail else
+        'killed' if code == -signal.SIGKILL else 'error')
+    return {'nonce': nonce, 'result': {'status': status, 'stdout': stdout, 'stderr': stderr, 'exitCode': code, 'durationMs': took * 1000}, 'dirty': why is not None or not clean}
+
+gc.collect()
+gc.freeze()
+control = Lines(CONTROL_IN)
+spare = Spare()
+with open('/proc/self/statm') as file: BASE_PAGES = int(file.read().split()[1])
+say({'ready': True, 'version': sys.version.split()[0]})
+while True:
+    text = control.one()
+    if text is None: break
+    job = json.loads(text)
+    if 'code' not in job: continue
+    answer = run_job(job, spare, control)
+    say(answer)
+    spare = Spare()
+`;
