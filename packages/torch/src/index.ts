@@ -1,1 +1,12 @@
-export {};
+/** libtorch for Node.js: tensors, autograd, modules, optimizers, safetensors, CUDA graphs and process groups. */
+export * from './autograd.js';
+export * from './create.js';
+export { type OperatorArgument, operator, operatorSchemas } from './door.js';
+export * from './dtype.js';
+export { TorchError } from './errors.js';
+export * as aten from './generated/ops.js';
+export type { AnyTypedArray, BuildInfo } from './native.js';
+export * from './random.js';
+export * from './runtime.js';
+export { liveTensors, scope } from './scope.js';
+export { type NestedNumbers, Tensor } from './tensor.js';

@@ -1,0 +1,113 @@
+/**
+ * Who frees what. The garbage collector does not see device memory, so ownership is explicit: a tensor belongs to the scope
+ * in which it was made and is freed when that scope ends, unless it is returned or kept. Outside of any scope a tensor lives
+ * until `dispose()`; finalizers are only a net under that.
+ */
+import { sharedBuffer } from './door.js';
+import { native } from './native.js';
+import type { Tensor } from './tensor.js';
+
+export class Scope {
+  readonly tensors: Tensor[] = [];
+  constructor(readonly parent: Scope | null) {}
+}
+
+let current: Scope | null = null;
+
+/** Bytes that a tensor of unknown size counts for in the garbage collector's eyes, so that it runs at all. */
+const hintBytes = 1024;
+
+const net = new FinalizationRegistry<number>((handle) => {
+  native.release(handle);
+  native.adjustExternalMemory(-hintBytes);
+});
+
+/** Called by every new tensor. */
+export function adopt(tensor: Tensor): void {
+  if (current) {
+    tensor.owner = current;
+    current.tensors.push(tensor);
+  } else release(tensor);
+}
+
+/** Lets a tensor outlive all scopes; from now on it lives until `dispose()`. */
+export function release(tensor: Tensor): void {
+  tensor.owner = null;
+  net.register(tensor, tensor.handle, tensor);
+  native.adjustExternalMemory(hintBytes);
+}
+
+/** The tensor was disposed by hand: the net must not free its slot again. */
+export function forget(tensor: Tensor): void {
+  if (tensor.owner) return;
+  net.unregister(tensor);
+  native.adjustExternalMemory(-hintBytes);
+}
+
+function collect(value: unknown, found: Set<Tensor>, depth: number): void {
+  if (value === null || typeof value !== 'object') return;
+  if (isTensor(value)) {
+    found.add(value);
+    return;
+  }
+  if (depth > 8) return;
+  if (Array.isArray(value)) for (const item of value) collect(item, found, depth + 1);
+  else if (value instanceof Map) for (const item of value.values()) collect(item, found, depth + 1);
+  else if (Object.getPrototypeOf(value) === Object.prototype)
+    for (const item of Object.values(value)) collect(item, found, depth + 1);
+}
+
+function isTensor(value: object): value is Tensor {
+  return 'handle' in value && 'owner' in value;
+}
+
+function end(scope: Scope, result: unknown): void {
+  current = scope.parent;
+  const survivors = new Set<Tensor>();
+  collect(result, survivors, 0);
+  const buffer = sharedBuffer(scope.tensors.length);
+  let count = 0;
+  for (const tensor of scope.tensors) {
+    if (tensor.owner !== scope || tensor.handle === -1) continue;
+    if (survivors.has(tensor)) {
+      if (scope.parent) {
+        tensor.owner = scope.parent;
+        scope.parent.tensors.push(tensor);
+      } else release(tensor);
+    } else {
+      buffer[count++] = tensor.handle;
+      tensor.handle = -1;
+    }
+  }
+  native.releaseMany(count);
+}
+
+/**
+ * Runs `body` and frees every tensor made inside it that is not part of the result (a tensor, or arrays, maps and plain
+ * objects of them). Scopes nest. `body` must be synchronous: other code would run inside the scope while it waits.
+ *
+ * @example
+ * const loss = scope(() => model(x).sub(y).square().mean());
+ */
+export function scope<T>(body: () => T): T {
+  const mine = new Scope(current);
+  current = mine;
+  let result: T;
+  try {
+    result = body();
+  } catch (error) {
+    end(mine, undefined);
+    throw error;
+  }
+  if (result instanceof Promise) {
+    end(mine, undefined);
+    throw new TypeError('scope() wants a synchronous function: tensors made after an await would belong to another scope');
+  }
+  end(mine, result);
+  return result;
+}
+
+/** Live tensors of this thread and the bytes behind them, each storage counted once. */
+export function liveTensors(): { count: number; bytes: number } {
+  return { count: native.liveCount(), bytes: native.liveBytes() };
+}
