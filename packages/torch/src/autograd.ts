@@ -46,7 +46,8 @@ function withGradMode<T>(enabled: boolean, body: () => T, name: string): T {
   const before = native.setGradMode(enabled);
   try {
     const result = body();
-    if (result instanceof Promise) throw new TypeError(`${name}() wants a synchronous function: the mode belongs to the thread`);
+    if (result instanceof Promise)
+      throw new TypeError(`${name}() wants a synchronous function: the mode belongs to the thread`);
     return result;
   } finally {
     native.setGradMode(before);

@@ -27,14 +27,22 @@ function shapeOf(data: NestedNumbers): number[] {
   return shape;
 }
 
-function flattenInto(data: NestedNumbers, shape: readonly number[], dim: number, out: Float64Array, at: number): number {
+function flattenInto(
+  data: NestedNumbers,
+  shape: readonly number[],
+  dim: number,
+  out: Float64Array,
+  at: number,
+): number {
   if (!Array.isArray(data)) {
     if (dim !== shape.length) throw new TorchError('tensor(): the nested arrays are ragged');
     out[at] = Number(data);
     return at + 1;
   }
   if (data.length !== shape[dim])
-    throw new TorchError(`tensor(): ragged arrays: expected ${shape[dim] ?? 'a number'} at depth ${dim}, got ${data.length}`);
+    throw new TorchError(
+      `tensor(): ragged arrays: expected ${shape[dim] ?? 'a number'} at depth ${dim}, got ${data.length}`,
+    );
   for (const item of data) at = flattenInto(item, shape, dim + 1, out, at);
   return at;
 }

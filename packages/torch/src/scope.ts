@@ -7,6 +7,9 @@ import { sharedBuffer } from './door.js';
 import { native } from './native.js';
 import type { Tensor } from './tensor.js';
 
+/** What a freed tensor holds instead of a slot number; -1 stands for "no tensor" where one is optional. */
+export const disposed = -2;
+
 export class Scope {
   readonly tensors: Tensor[] = [];
   constructor(readonly parent: Scope | null) {}
@@ -68,7 +71,7 @@ function end(scope: Scope, result: unknown): void {
   const buffer = sharedBuffer(scope.tensors.length);
   let count = 0;
   for (const tensor of scope.tensors) {
-    if (tensor.owner !== scope || tensor.handle === -1) continue;
+    if (tensor.owner !== scope || tensor.handle < 0) continue;
     if (survivors.has(tensor)) {
       if (scope.parent) {
         tensor.owner = scope.parent;
@@ -76,7 +79,7 @@ function end(scope: Scope, result: unknown): void {
       } else release(tensor);
     } else {
       buffer[count++] = tensor.handle;
-      tensor.handle = -1;
+      tensor.handle = disposed;
     }
   }
   native.releaseMany(count);
@@ -101,7 +104,9 @@ export function scope<T>(body: () => T): T {
   }
   if (result instanceof Promise) {
     end(mine, undefined);
-    throw new TypeError('scope() wants a synchronous function: tensors made after an await would belong to another scope');
+    throw new TypeError(
+      'scope() wants a synchronous function: tensors made after an await would belong to another scope',
+    );
   }
   end(mine, result);
   return result;

@@ -1,17 +1,18 @@
 /** A tensor of libtorch: a slot number with methods. See `scope.ts` for who frees it. */
+
+import { sharedBuffer } from './door.js';
 import { type DType, dtypeName } from './dtype.js';
 import { TorchError } from './errors.js';
 import * as aten from './generated/ops.js';
 import { native } from './native.js';
 import { formatTensor } from './print.js';
-import { adopt, forget, release, type Scope } from './scope.js';
-import { sharedBuffer } from './door.js';
+import { adopt, disposed, forget, release, type Scope } from './scope.js';
 
 export type NestedNumbers = number | NestedNumbers[];
 type Operand = Tensor | number;
 
 export class Tensor {
-  /** Slot number on the native side; -1 once disposed. */
+  /** Slot number on the native side; negative once disposed. */
   handle: number;
   /** The scope that frees it, or null when it lives until `dispose()`. */
   owner: Scope | null = null;
@@ -77,17 +78,17 @@ export class Tensor {
   }
 
   get isDisposed(): boolean {
-    return this.handle === -1;
+    return this.handle < 0;
   }
 
   // --- Life -----------------------------------------------------------------------------------------------------
 
   /** Frees this handle now. Using the tensor afterwards is an error. */
   dispose(): void {
-    if (this.handle === -1) return;
+    if (this.handle < 0) return;
     forget(this);
     native.release(this.handle);
-    this.handle = -1;
+    this.handle = disposed;
     this.owner = null;
   }
 
@@ -97,7 +98,7 @@ export class Tensor {
 
   /** Lets it outlive every scope around; from now on it lives until `dispose()`. */
   keep(): this {
-    if (this.handle === -1) throw new TorchError('keep(): the tensor was disposed');
+    if (this.handle < 0) throw new TorchError('keep(): the tensor was disposed');
     if (this.owner) release(this);
     return this;
   }
@@ -152,7 +153,7 @@ export class Tensor {
   }
 
   toString(): string {
-    return this.handle === -1 ? 'tensor(disposed)' : formatTensor(this);
+    return this.handle < 0 ? 'tensor(disposed)' : formatTensor(this);
   }
 
   [Symbol.for('nodejs.util.inspect.custom')](): string {
@@ -227,13 +228,17 @@ export class Tensor {
     return this;
   }
   floorDivide(other: Operand): Tensor {
-    return typeof other === 'number' ? aten.div_Scalar_mode(this, other, 'floor') : aten.div_Tensor_mode(this, other, 'floor');
+    return typeof other === 'number'
+      ? aten.div_Scalar_mode(this, other, 'floor')
+      : aten.div_Tensor_mode(this, other, 'floor');
   }
   remainder(other: Operand): Tensor {
     return typeof other === 'number' ? aten.remainder_Scalar(this, other) : aten.remainder_Tensor(this, other);
   }
   pow(exponent: Operand): Tensor {
-    return typeof exponent === 'number' ? aten.pow_Tensor_Scalar(this, exponent) : aten.pow_Tensor_Tensor(this, exponent);
+    return typeof exponent === 'number'
+      ? aten.pow_Tensor_Scalar(this, exponent)
+      : aten.pow_Tensor_Tensor(this, exponent);
   }
   neg(): Tensor {
     return aten.neg(this);
@@ -363,14 +368,26 @@ export class Tensor {
       : aten.sum_dim_IntList(this, typeof dim === 'number' ? [dim] : dim, keepdim, dtype);
   }
   mean(dim?: number | readonly number[] | null, keepdim = false): Tensor {
-    return dim === undefined || dim === null ? aten.mean(this) : aten.mean_dim(this, typeof dim === 'number' ? [dim] : dim, keepdim);
+    return dim === undefined || dim === null
+      ? aten.mean(this)
+      : aten.mean_dim(this, typeof dim === 'number' ? [dim] : dim, keepdim);
   }
   /** Variance; `correction` 1 is the unbiased one. */
   var(dim: number | readonly number[] | null = null, options: { correction?: number; keepdim?: boolean } = {}): Tensor {
-    return aten.var_correction(this, typeof dim === 'number' ? [dim] : dim, options.correction ?? 1, options.keepdim ?? false);
+    return aten.var_correction(
+      this,
+      typeof dim === 'number' ? [dim] : dim,
+      options.correction ?? 1,
+      options.keepdim ?? false,
+    );
   }
   std(dim: number | readonly number[] | null = null, options: { correction?: number; keepdim?: boolean } = {}): Tensor {
-    return aten.std_correction(this, typeof dim === 'number' ? [dim] : dim, options.correction ?? 1, options.keepdim ?? false);
+    return aten.std_correction(
+      this,
+      typeof dim === 'number' ? [dim] : dim,
+      options.correction ?? 1,
+      options.keepdim ?? false,
+    );
   }
   amax(dim: number | readonly number[] = [], keepdim = false): Tensor {
     return aten.amax(this, typeof dim === 'number' ? [dim] : dim, keepdim);
