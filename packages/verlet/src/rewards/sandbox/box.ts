@@ -11,13 +11,6 @@ export interface Job {
   limits: Limits;
 }
 
-/** What a running job can be sent. */
-export interface Wire {
-  reply(line: string): void;
-  /** No more lines will come: a serving program ends. */
-  end(): void;
-}
-
 export interface BoxCommand {
   command: string;
   args: string[];
@@ -35,7 +28,7 @@ const graceMs = 1_500;
 interface Running {
   nonce: string;
   finish(result: SandboxResult, isDirty: boolean): void;
-  onWire: (line: string, wire: Wire) => void;
+  onWire: (line: string) => void;
 }
 
 /**
@@ -110,11 +103,7 @@ export class Box {
     return this.#child.pid;
   }
 
-  execute(
-    job: Job,
-    onWire: (line: string, wire: Wire) => void = () => {},
-    signal?: AbortSignal,
-  ): Promise<SandboxResult> {
+  execute(job: Job, onWire: (line: string) => void = () => {}, signal?: AbortSignal): Promise<SandboxResult> {
     if (this.#running) throw new SandboxFailure('a box runs one job at a time');
     const nonce = randomBytes(16).toString('hex');
     const began = performance.now();
@@ -141,6 +130,16 @@ export class Box {
       if (!this.isUsable) return stop('killed', 'the box is gone');
       this.#write({ ...job, nonce });
     });
+  }
+
+  /** A line for the running job. */
+  reply(line: string): void {
+    if (this.#running) this.#write({ reply: line });
+  }
+
+  /** No more lines will come: a serving program ends. */
+  endWire(): void {
+    if (this.#running) this.#write({ end: true });
   }
 
   /** Ends the box and everything in it; waits (at most 5 s) until the process is gone. */
