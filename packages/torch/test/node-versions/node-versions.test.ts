@@ -30,7 +30,8 @@ describe('one addon file, on the main thread and in two workers', () => {
 
   for (const major of [22, 24] as const) {
     it(`works on Node ${major}`, (context) => {
-      if (process.platform !== 'linux' || process.arch !== 'x64') context.skip('the registry has this Node for Linux x64 only');
+      if (process.platform !== 'linux' || process.arch !== 'x64')
+        context.skip('the registry has this Node for Linux x64 only');
       let binary = '';
       try {
         binary = otherNode(major);

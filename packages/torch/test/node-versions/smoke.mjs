@@ -33,7 +33,9 @@ if (isMainThread) {
         }),
     ),
   );
-  console.log(JSON.stringify({ node: process.versions.node, results: [result, ...workers], live: liveTensors().count }));
+  console.log(
+    JSON.stringify({ node: process.versions.node, results: [result, ...workers], live: liveTensors().count }),
+  );
 } else {
   parentPort.postMessage(result);
 }
