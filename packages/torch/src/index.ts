@@ -6,6 +6,7 @@ export * from './dtype.js';
 export { TorchError } from './errors.js';
 export * as aten from './generated/ops.js';
 export type { AnyTypedArray, BuildInfo } from './native.js';
+export * as nn from './nn/index.js';
 export * from './random.js';
 export * from './runtime.js';
 export { liveTensors, scope } from './scope.js';

@@ -39,7 +39,7 @@ export interface Native {
   argumentBuffer(length: number): Float64Array;
   internString(text: string): number;
   allSchemas(): string[];
-  setErrorClass(constructor: new (message: string, kind: string) => Error): void;
+  setErrorClass(errorClass: new (message: string, kind: string) => Error): void;
 
   fromTypedArray(array: AnyTypedArray, shape: readonly number[], dtype: number): number;
   copyToTypedArray(handle: number, array: AnyTypedArray): void;

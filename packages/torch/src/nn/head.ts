@@ -1,0 +1,168 @@
+/**
+ * The end of a language model: project hidden states to the vocabulary and take the log-probability of given tokens, in
+ * chunks of tokens, so that the logits of a whole batch never exist (16k tokens x 152k vocabulary x float32 is 10 GB).
+ * The gradient is written out by hand; it needs the probabilities again, which are kept when they are small and computed
+ * once more when they are not.
+ */
+import { noGrad } from '../autograd.js';
+import { cat, empty, tensor } from '../create.js';
+import * as aten from '../generated/ops.js';
+import { scope } from '../scope.js';
+import type { Tensor } from '../tensor.js';
+import type { Parameter } from './parameter.js';
+
+export interface LogProbHeadOptions {
+  /** Logits are divided by it before the softmax. */
+  temperature?: number;
+  /** Tokens per chunk; by default as many as keep a chunk of logits near 256 MB. */
+  chunkTokens?: number;
+  /** Compute the entropy of each distribution too. */
+  entropy?: boolean;
+  /** Also sum(p^2) per token, for baselines that weigh tokens by it. */
+  sumPiSquared?: boolean;
+  /** Keep what backward needs. Off for scoring only. */
+  train?: boolean;
+  /** Bytes of probabilities that may be kept between forward and backward; beyond that they are computed again. */
+  keepBytes?: number;
+}
+
+export interface HeadResult {
+  /** [tokens] float32 */
+  logProbs: Tensor;
+  /** [tokens] float32, when asked for. */
+  entropy: Tensor | null;
+  sumPiSquared: Tensor | null;
+}
+
+const chunkBytes = 256 * 2 ** 20;
+
+export class LogProbHead {
+  private kept: (Tensor | null)[] = [];
+  private readonly chunk: number;
+  private readonly scale: number;
+  readonly result: HeadResult;
+
+  /**
+   * @param hidden [tokens, features]
+   * @param weight [vocabulary, features]
+   * @param targets [tokens] int64
+   */
+  constructor(
+    private readonly hidden: Tensor,
+    private readonly weight: Tensor,
+    private readonly targets: Tensor,
+    private readonly options: LogProbHeadOptions = {},
+  ) {
+    const vocabulary = weight.size(0);
+    this.chunk = options.chunkTokens ?? Math.max(64, Math.floor(chunkBytes / (4 * vocabulary)));
+    this.scale = 1 / (options.temperature ?? 1);
+    const keep = (options.train ?? false) && 4 * vocabulary * hidden.size(0) <= (options.keepBytes ?? chunkBytes);
+    this.result = noGrad(() => scope(() => this.forward(keep)));
+    for (const value of Object.values(this.result)) (value as Tensor | null)?.keep();
+  }
+
+  /** Logits of one chunk in float32, [chunk, vocabulary]. */
+  private logits(start: number, length: number): Tensor {
+    const raw = aten.linear(this.hidden.narrow(0, start, length), this.weight);
+    const wide = raw.dtype === 'float32' ? raw : raw.to('float32');
+    return this.scale === 1 ? wide : wide.mul_(this.scale);
+  }
+
+  private forward(keep: boolean): HeadResult {
+    const tokens = this.hidden.size(0);
+    const logProbs: Tensor[] = [];
+    const entropies: Tensor[] = [];
+    const squares: Tensor[] = [];
+    for (let start = 0; start < tokens; start += this.chunk) {
+      const length = Math.min(this.chunk, tokens - start);
+      scope(() => {
+        const logits = this.logits(start, length);
+        const picked = logits.gather(1, this.targets.narrow(0, start, length).unsqueeze(1)).squeeze(1);
+        const normalizer = logits.logsumexp(-1);
+        logProbs.push(picked.sub(normalizer).keep());
+        if (!keep && !this.options.entropy && !this.options.sumPiSquared) return;
+        const probabilities = aten.softmax_int(logits, -1);
+        if (this.options.entropy) entropies.push(normalizer.sub(probabilities.mul(logits).sum(-1)).keep());
+        if (this.options.sumPiSquared) squares.push(probabilities.square().sum(-1).keep());
+        if (keep) this.kept.push(probabilities.keep());
+      });
+    }
+    const join = (parts: Tensor[]): Tensor => {
+      const joined = parts.length === 0 ? empty([0]) : parts.length === 1 ? parts[0]!.clone() : cat(parts);
+      for (const part of parts) part.dispose();
+      return joined;
+    };
+    return {
+      logProbs: join(logProbs),
+      entropy: this.options.entropy ? join(entropies) : null,
+      sumPiSquared: this.options.sumPiSquared ? join(squares) : null,
+    };
+  }
+
+  /**
+   * @param gradLogProbs [tokens] float32
+   * @param gradEntropy [tokens] float32, or null
+   * @param weightParameter gets the weight's gradient, unless null
+   * @returns the gradient of the hidden states, [tokens, features]
+   */
+  backward(gradLogProbs: Tensor, gradEntropy: Tensor | null, weightParameter: Parameter | null): Tensor {
+    if (!this.options.train) throw new Error('LogProbHead: backward needs { train: true }');
+    const tokens = this.hidden.size(0);
+    const result = noGrad(() =>
+      scope(() => {
+        const parts: Tensor[] = [];
+        let weightGradient: Tensor | null = null;
+        for (let start = 0, index = 0; start < tokens; start += this.chunk, index++) {
+          const length = Math.min(this.chunk, tokens - start);
+          const part = scope(() => {
+            const probabilities = this.kept[index] ?? aten.softmax_int(this.logits(start, length), -1);
+            const targets = this.targets.narrow(0, start, length).unsqueeze(1);
+            const outer = gradLogProbs.narrow(0, start, length).unsqueeze(1);
+            // d logp / d logit = onehot - p;  d entropy / d logit = -p (log p + entropy)
+            let gradLogits: Tensor;
+            if (gradEntropy) {
+              const logs = probabilities.log().clamp(-1e4);
+              const entropy = probabilities.mul(logs).sum(-1, true).neg();
+              const inner = gradEntropy.narrow(0, start, length).unsqueeze(1);
+              gradLogits = logs.add_(entropy).mul_(inner).add_(outer).mul_(probabilities).mul_(-1);
+            } else gradLogits = probabilities.mul(outer.neg());
+            gradLogits.scatterAdd_(1, targets, outer.contiguous());
+            if (this.scale !== 1) gradLogits.mul_(this.scale);
+            const narrow = this.hidden.dtype === 'float32' ? gradLogits : gradLogits.to(this.hidden.dtype);
+            if (weightParameter?.trainable) {
+              const own = narrow.t().mm(this.hidden.narrow(0, start, length));
+              if (weightGradient) weightGradient.add_(own);
+              else weightGradient = (own.dtype === 'float32' ? own : own.to('float32')).keep();
+            }
+            return narrow.mm(this.weight);
+          });
+          parts.push(part);
+        }
+        if (weightGradient) {
+          weightParameter!.accumulate(weightGradient);
+          if (weightParameter!.gradient !== weightGradient) (weightGradient as Tensor).dispose();
+        }
+        return parts.length === 1 ? parts[0]! : parts.length === 0 ? this.hidden.clone() : cat(parts);
+      }),
+    );
+    this.dispose();
+    return result;
+  }
+
+  /** Frees what was kept for backward (not the results). */
+  dispose(): void {
+    for (const tensor of this.kept) tensor?.dispose();
+    this.kept = [];
+  }
+}
+
+/** Log-probabilities of targets under a plain softmax, for small things; builds a graph. */
+export function plainLogProbs(hidden: Tensor, weight: Tensor, targets: Tensor, temperature = 1): Tensor {
+  const logits = aten.linear(hidden, weight).to('float32').div(temperature);
+  return logits.logSoftmax(-1).gather(1, targets.unsqueeze(1)).squeeze(1);
+}
+
+/** [rows] int64 tensor of class indices from numbers. */
+export function indexTensor(indices: ArrayLike<number>, device = 'cpu'): Tensor {
+  return tensor(Int32Array.from(indices), { dtype: 'int64', device });
+}

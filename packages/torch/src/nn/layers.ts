@@ -1,0 +1,86 @@
+/** The layers that language models are made of. Weights start as PyTorch starts them unless a tensor is given. */
+import { ones, rand, randn, type TensorOptions, zeros } from '../create.js';
+import * as aten from '../generated/ops.js';
+import { scope } from '../scope.js';
+import type { Tensor } from '../tensor.js';
+import { Module } from './module.js';
+import { Parameter } from './parameter.js';
+
+export interface LayerOptions {
+  dtype?: TensorOptions['dtype'];
+  device?: string;
+}
+
+export class Linear extends Module {
+  readonly weight: Parameter;
+  readonly bias: Parameter | null;
+
+  constructor(inFeatures: number, outFeatures: number, options: LayerOptions & { bias?: boolean } = {}) {
+    super();
+    const bound = 1 / Math.sqrt(inFeatures);
+    const uniform = (shape: number[]): Parameter =>
+      scope(
+        () =>
+          new Parameter(
+            rand(shape, options)
+              .mul(2 * bound)
+              .sub(bound),
+          ),
+      );
+    this.weight = uniform([outFeatures, inFeatures]);
+    this.bias = options.bias === false ? null : uniform([outFeatures]);
+  }
+
+  forward(x: Tensor): Tensor {
+    return aten.linear(x, this.weight, this.bias);
+  }
+}
+
+export class Embedding extends Module {
+  readonly weight: Parameter;
+
+  constructor(count: number, features: number, options: LayerOptions = {}) {
+    super();
+    this.weight = scope(() => new Parameter(randn([count, features], options)));
+  }
+
+  forward(indices: Tensor): Tensor {
+    return aten.embedding(this.weight, indices);
+  }
+}
+
+export class RMSNorm extends Module {
+  readonly weight: Parameter;
+
+  constructor(
+    readonly features: number,
+    readonly eps = 1e-6,
+    options: LayerOptions = {},
+  ) {
+    super();
+    this.weight = scope(() => new Parameter(ones([features], options)));
+  }
+
+  forward(x: Tensor): Tensor {
+    return aten.rms_norm(x, [this.features], this.weight, this.eps);
+  }
+}
+
+export class LayerNorm extends Module {
+  readonly weight: Parameter;
+  readonly bias: Parameter;
+
+  constructor(
+    readonly features: number,
+    readonly eps = 1e-5,
+    options: LayerOptions = {},
+  ) {
+    super();
+    this.weight = scope(() => new Parameter(ones([features], options)));
+    this.bias = scope(() => new Parameter(zeros([features], options)));
+  }
+
+  forward(x: Tensor): Tensor {
+    return aten.layer_norm(x, [this.features], this.weight, this.bias, this.eps);
+  }
+}

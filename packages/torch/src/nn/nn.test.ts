@@ -1,0 +1,122 @@
+import { describe, expect, it } from 'vitest';
+import { aten, liveTensors, manualSeed, nn, noGrad, randint, randn, scope, type Tensor, tensor } from '../index.js';
+
+class Block extends nn.Module {
+  readonly norm = new nn.RMSNorm(8);
+  readonly up = new nn.Linear(8, 16);
+  readonly down = new nn.Linear(16, 8, { bias: false });
+  forward(x: Tensor): Tensor {
+    return x.add(this.down.forward(this.up.forward(this.norm.forward(x)).silu()));
+  }
+}
+
+const maxDifference = (a: Tensor, b: Tensor): number => a.sub(b).abs().max().item();
+
+describe('modules', () => {
+  it('names parameters by dotted paths and round-trips a state dict', () => {
+    class Net extends nn.Module {
+      readonly blocks = [new Block(), new Block()];
+    }
+    const a = new Net();
+    const b = new Net();
+    expect([...a.namedParameters()].map(([name]) => name).slice(0, 3)).toEqual([
+      'blocks.0.norm.weight',
+      'blocks.0.up.weight',
+      'blocks.0.up.bias',
+    ]);
+    b.loadStateDict(a.stateDict());
+    const x = randn([3, 8]);
+    expect(a.blocks[1]!.forward(x).equal(b.blocks[1]!.forward(x))).toBe(true);
+    const broken = a.stateDict();
+    broken.delete('blocks.0.norm.weight');
+    broken.set('blocks.0.up.bias', tensor([1]));
+    broken.set('extra', tensor([1]));
+    expect(() => b.loadStateDict(broken)).toThrow(/missing: blocks.0.norm.weight.*up.bias.*\[16\].*\[1\].*extra/s);
+  });
+});
+
+describe.each([false, true])('segments, recompute %s', (recompute) => {
+  it('give the gradients of plain backward and leave nothing behind', () => {
+    manualSeed(3);
+    const blocks = [new Block(), new Block(), new Block()];
+    const x = randn([5, 8]);
+    const weights = randn([5, 8]);
+    const leaf = x.clone().setRequiresGrad();
+    const plain = blocks.reduce((value, block) => block.forward(value), leaf);
+    plain.mul(weights).sum().backward();
+    const expected = blocks.flatMap((block) => [...block.parameters()].map((parameter) => parameter.grad!));
+
+    const before = liveTensors().count;
+    const tape = nn.SegmentTape.forward(blocks, x, { recompute });
+    expect(maxDifference(tape.output, plain)).toBeLessThan(1e-6);
+    const inputGradient = tape.backward(weights);
+    expect(maxDifference(inputGradient, leaf.grad!)).toBeLessThan(1e-6);
+    blocks
+      .flatMap((block) => [...block.parameters()])
+      .forEach((parameter, k) => {
+        expect(maxDifference(parameter.gradient!, expected[k]!)).toBeLessThan(1e-6);
+        parameter.clearGradient();
+      });
+    inputGradient.dispose();
+    const left = scope(() => liveTensors().count);
+    expect(left - before).toBeLessThan(60);
+  });
+
+  it('keeps a flat count of live tensors over many passes', () => {
+    const blocks = [new Block(), new Block()];
+    const pass = () =>
+      scope(() => {
+        const tape = nn.SegmentTape.forward(blocks, randn([4, 8]), { recompute });
+        tape.backward(randn([4, 8]));
+        for (const block of blocks) block.clearGradients();
+      });
+    pass();
+    const before = liveTensors().count;
+    for (let k = 0; k < 20; k++) pass();
+    expect(liveTensors().count).toBe(before);
+  });
+});
+
+describe('log-prob head', () => {
+  it.each([
+    { chunkTokens: 3, keepBytes: 0 },
+    { chunkTokens: 3 },
+    { chunkTokens: 1000 },
+    { chunkTokens: 4, temperature: 0.7 },
+  ])('equals the plain softmax in value and gradient: %o', (options) => {
+    manualSeed(5);
+    const [tokens, features, vocabulary] = [10, 6, 17];
+    const hidden = randn([tokens, features]);
+    const weight = new nn.Parameter(randn([vocabulary, features]));
+    const targets = randint(0, vocabulary, [tokens]);
+    const gradLogProbs = randn([tokens]);
+    const gradEntropy = randn([tokens]);
+
+    const leaf = hidden.clone().setRequiresGrad();
+    const logits = aten.linear(leaf, weight).div(options.temperature ?? 1);
+    const logs = logits.logSoftmax(-1);
+    const logProbs = logs.gather(1, targets.unsqueeze(1)).squeeze(1);
+    const entropy = logs.exp().mul(logs).sum(-1).neg();
+    logProbs.mul(gradLogProbs).sum().add(entropy.mul(gradEntropy).sum()).backward();
+
+    const head = new nn.LogProbHead(hidden, weight, targets, { ...options, entropy: true, sumPiSquared: true, train: true });
+    expect(maxDifference(head.result.logProbs, logProbs)).toBeLessThan(1e-5);
+    expect(maxDifference(head.result.entropy!, entropy)).toBeLessThan(1e-5);
+    expect(maxDifference(head.result.sumPiSquared!, logs.exp().square().sum(-1))).toBeLessThan(1e-5);
+    const gradient = head.backward(gradLogProbs, gradEntropy, weight);
+    expect(maxDifference(gradient, leaf.grad!)).toBeLessThan(1e-5);
+    expect(maxDifference(weight.gradient!, weight.grad!)).toBeLessThan(1e-5);
+  });
+
+  it('never holds the logits of all tokens when they do not fit', () => {
+    const [tokens, features, vocabulary] = [4096, 8, 4096];
+    const hidden = randn([tokens, features]);
+    const weight = new nn.Parameter(randn([vocabulary, features]));
+    const targets = randint(0, vocabulary, [tokens]);
+    const before = liveTensors().bytes;
+    const head = new nn.LogProbHead(hidden, weight, targets, { chunkTokens: 256, keepBytes: 1 << 20, train: true });
+    const kept = liveTensors().bytes - before;
+    expect(kept).toBeLessThan(tokens * vocabulary * 4 * 0.01);
+    head.backward(noGrad(() => randn([tokens])), null, weight).dispose();
+  });
+});
