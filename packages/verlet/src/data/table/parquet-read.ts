@@ -1,0 +1,92 @@
+import { type FileHandle, open } from 'node:fs/promises';
+import { type AsyncBuffer, type FileMetaData, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
+import { compressors } from 'hyparquet-compressors';
+import { DataError } from './errors.js';
+import { fromParquetSchema } from './parquet-schema.js';
+import type { Row, RowSource, TableSchema } from './types.js';
+import { readConverter } from './values.js';
+
+/** A Parquet file; a block is a row group. Only the footer is read on opening. */
+export class ParquetSource implements RowSource {
+  readonly schema: TableSchema;
+  readonly numRows: number;
+  readonly blockRows: readonly number[];
+  private readonly blockStarts: number[] = [];
+  private readonly converters: [string, (value: unknown) => unknown][];
+
+  private constructor(
+    readonly path: string,
+    private readonly handle: FileHandle,
+    private readonly buffer: AsyncBuffer,
+    private readonly metadata: FileMetaData,
+  ) {
+    this.schema = fromParquetSchema(metadata.schema);
+    this.blockRows = metadata.row_groups.map(({ num_rows }) => Number(num_rows));
+    let start = 0;
+    for (const rows of this.blockRows) {
+      this.blockStarts.push(start);
+      start += rows;
+    }
+    this.numRows = start;
+    this.converters = Object.entries(this.schema).map(([column, type]) => [column, readConverter(type)]);
+  }
+
+  static async open(path: string): Promise<ParquetSource> {
+    const handle = await open(path, 'r');
+    try {
+      const { size } = await handle.stat();
+      if (size < 12) throw new Error(`${size} bytes are too few for a Parquet file`);
+      const buffer = fileBuffer(handle, size);
+      const metadata = await parquetMetadataAsync(buffer);
+      return new ParquetSource(path, handle, buffer, metadata);
+    } catch (error) {
+      await handle.close();
+      throw new DataError(
+        `the Parquet footer cannot be read (${(error as Error).message}); the file is cut off, still being written, or not Parquet`,
+        { file: path },
+        { cause: error },
+      );
+    }
+  }
+
+  async readBlock(block: number): Promise<Row[]> {
+    const rowStart = this.blockStarts[block] as number;
+    const rowEnd = rowStart + (this.blockRows[block] as number);
+    let rows: Row[];
+    try {
+      const { buffer: file, metadata } = this;
+      rows = await parquetReadObjects({ file, metadata, rowStart, rowEnd, compressors, utf8: false });
+    } catch (error) {
+      throw new DataError(
+        `row group ${block} (rows ${rowStart} to ${rowEnd - 1}) is damaged: ${(error as Error).message}`,
+        {
+          file: this.path,
+        },
+      );
+    }
+    for (const row of rows) {
+      for (const [column, convert] of this.converters) row[column] = convert(row[column]);
+    }
+    return rows;
+  }
+
+  async close(): Promise<void> {
+    await this.handle.close();
+  }
+}
+
+function fileBuffer(handle: FileHandle, byteLength: number): AsyncBuffer {
+  return {
+    byteLength,
+    async slice(start: number, end = byteLength) {
+      const bytes = new Uint8Array(Math.max(0, end - start));
+      let filled = 0;
+      while (filled < bytes.length) {
+        const { bytesRead } = await handle.read(bytes, filled, bytes.length - filled, start + filled);
+        if (bytesRead === 0) throw new Error(`the file ends at byte ${start + filled}`);
+        filled += bytesRead;
+      }
+      return bytes.buffer;
+    },
+  };
+}
