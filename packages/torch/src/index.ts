@@ -9,5 +9,6 @@ export type { AnyTypedArray, BuildInfo } from './native.js';
 export * as nn from './nn/index.js';
 export * from './random.js';
 export * from './runtime.js';
+export * from './safetensors/index.js';
 export { liveTensors, scope } from './scope.js';
 export { type NestedNumbers, Tensor } from './tensor.js';
