@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import type { Socket } from 'node:net';
 import { type Language, type Limits, SandboxFailure, type SandboxResult } from './types.js';
 
 /** One job of a box. `script` runs to its end; `serve` and `check` also talk over the wire while they run. */
@@ -31,6 +32,12 @@ interface Running {
   onWire: (line: string) => void;
 }
 
+/** Boxes whose process is alive. Those of bubblewrap die with this process anyhow; where that is missing this ends them. */
+const living = new Set<Box>();
+process.on('exit', () => {
+  for (const box of living) box.kill();
+});
+
 /**
  * One child process that runs untrusted programs one after another and reports over its stdout, in JSON lines. Every report
  * repeats the nonce of its job; anything else on that channel is treated as an attack and ends the box.
@@ -59,11 +66,17 @@ export class Box {
       // Its own process group, so that one signal ends the box with everything it started.
       detached: true,
     });
+    // An idle box must not keep the trainer from ending; a running job holds the event loop with its deadline timer.
+    this.#child.unref();
+    for (const stream of [this.#child.stdin, this.#child.stdout, this.#child.stderr])
+      (stream as Socket | null)?.unref();
+    living.add(this);
     this.#exited = new Promise((resolve) => {
       this.#child.once('exit', () => resolve());
       this.#child.once('error', () => resolve());
     });
     this.#child.on('error', (error) => this.#fail(error.message));
+    this.#child.once('exit', () => living.delete(this));
     this.#child.on('exit', (code, signal) => this.#fail(`exited with ${signal ?? code}`));
     this.#child.stdin?.on('error', () => {});
     this.#child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk));
@@ -109,7 +122,7 @@ export class Box {
     const began = performance.now();
     return new Promise((resolve) => {
       const stop = (status: 'timeout' | 'killed', why: string) => {
-        this.#kill();
+        this.kill();
         finish({ status, stdout: '', stderr: why, exitCode: null, durationMs: performance.now() - began }, true);
       };
       const allowed = job.limits.timeoutMs + (this.#hasOwnDeadline ? graceMs : 0);
@@ -145,13 +158,14 @@ export class Box {
   /** Ends the box and everything in it; waits (at most 5 s) until the process is gone. */
   async close(): Promise<void> {
     this.isUsable = false;
-    this.#kill();
+    this.kill();
     let timer: NodeJS.Timeout | undefined;
     await Promise.race([this.#exited, new Promise((resolve) => (timer = setTimeout(resolve, 5_000)))]);
     clearTimeout(timer);
   }
 
-  #kill(): void {
+  /** Ends the box at once, without waiting. */
+  kill(): void {
     this.isUsable = false;
     const { pid } = this.#child;
     if (pid === undefined || this.#child.exitCode !== null || this.#child.signalCode !== null) return;
@@ -185,7 +199,7 @@ export class Box {
     if (rest.length > 0) this.#pieces.push(rest);
     this.#pieceBytes += rest.length;
     if (this.#pieceBytes > longestFrame) {
-      this.#kill();
+      this.kill();
       this.#fail('report too long');
     }
   }
@@ -204,16 +218,11 @@ export class Box {
     }
     const running = this.#running;
     if (!running || frame.nonce !== running.nonce) {
-      this.#kill();
+      this.kill();
       this.#fail('a report without the right nonce');
       return;
     }
     if (frame.result) running.finish(frame.result, frame.dirty === true);
-    else if (typeof frame.wire === 'string') {
-      running.onWire(frame.wire, {
-        reply: (text) => this.#write({ reply: text }),
-        end: () => this.#write({ end: true }),
-      });
-    }
+    else if (typeof frame.wire === 'string') running.onWire(frame.wire);
   }
 }

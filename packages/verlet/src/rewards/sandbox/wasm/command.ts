@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, sep } from 'node:path';
@@ -10,13 +11,25 @@ const require = createRequire(import.meta.url);
 
 /** Node with the permission model on: reading below `readable` is all it may do (Node 20-24 do not cover the network). */
 function lockedNode(source: string, readable: string[], flags: string[], args: string[]): BoxCommand {
-  const permission = process.allowedNodeEnvironmentFlags.has('--permission')
-    ? '--permission'
-    : '--experimental-permission';
+  // Node 20 and 22 know it under the longer name.
+  const permission = Number(process.versions.node.split('.')[0]) >= 24 ? '--permission' : '--experimental-permission';
   const allow = readable.map((path) => `--allow-fs-read=${path}${sep}*`);
   const node = ['--no-warnings', permission, ...allow, ...flags, '--input-type=module', '-e', source, '--', ...args];
   const canDrop = process.getuid?.() === 0 && [process.execPath, ...readable].every(isReachableByOthers);
-  return { command: process.execPath, args: node, startMs: 60_000, ...(canDrop ? { uid: 64_738, gid: 64_738 } : {}) };
+  if (!canSignalOnParentDeath()) return { command: process.execPath, args: node, startMs: 60_000 };
+  const drop = canDrop ? ['--reuid', '64738', '--regid', '64738', '--clear-groups', '--no-new-privs'] : [];
+  const wrapped = ['--pdeathsig', 'KILL', ...drop, '--', process.execPath, ...node];
+  return { command: 'setpriv', args: wrapped, startMs: 60_000, env: { PATH: '/usr/bin:/bin' } };
+}
+
+let hasSetpriv: boolean | undefined;
+/** Without it a program in an endless loop would outlive a trainer that is killed. */
+function canSignalOnParentDeath(): boolean {
+  const path = { PATH: '/usr/bin:/bin' };
+  hasSetpriv ??= spawnSync('setpriv', ['--help'], { encoding: 'utf8', timeout: 10_000, env: path }).stdout?.includes(
+    '--pdeathsig',
+  );
+  return hasSetpriv ?? false;
 }
 
 export function pyodideCommand(memoryMb: number): BoxCommand {

@@ -104,7 +104,7 @@ for (let text = readLine(); text !== null; text = readLine()) {
   pyodide.setStdin({ read(into) { const count = Math.min(into.length, input.length - at); into.set(input.subarray(at, at + count)); at += count; return count; } });
   let code, dirty = false;
   try {
-    code = perform(JSON.stringify(job), receiveReply, (line) => writeFrame({ nonce, wire: line }));
+    code = perform(JSON.stringify(job), () => receiveReply() ?? undefined, (line) => writeFrame({ nonce, wire: line }));
   } catch (error) {
     outputs[1].push(Buffer.from(String(error)));
     code = 1;
