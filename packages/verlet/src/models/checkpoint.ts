@@ -1,0 +1,129 @@
+/** Models in and out of Hugging Face folders. */
+
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { type DType, type nn, noGrad, openSafetensors, saveSafetensors, type Tensor } from '@verlet/torch';
+import './families/index.js';
+import { type ModelConfig, readModelConfig, UnsupportedModelError } from './config.js';
+import { CausalLM } from './transformer.js';
+
+export interface LoadOptions {
+  dtype?: DType;
+  device?: string;
+}
+
+export async function readConfigFile(folder: string): Promise<ModelConfig> {
+  const file = path.join(folder, 'config.json');
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch {
+    throw new UnsupportedModelError(`${folder} is not a model folder: it has no config.json`);
+  }
+  let raw: Record<string, unknown>;
+  try {
+    raw = JSON.parse(text) as Record<string, unknown>;
+  } catch (error) {
+    throw new UnsupportedModelError(`${file} is not valid JSON: ${(error as Error).message}`);
+  }
+  const config = readModelConfig(raw);
+  const generation = path.join(folder, 'generation_config.json');
+  if (existsSync(generation)) {
+    // Chat models often list their real end tokens only here.
+    const eos = (JSON.parse(await readFile(generation, 'utf8')) as { eos_token_id?: number | number[] }).eos_token_id;
+    if (eos !== undefined && eos !== null)
+      config.eosTokenIds = [...new Set([...(Array.isArray(eos) ? eos : [eos]), ...config.eosTokenIds])];
+  }
+  return config;
+}
+
+/** Copies a folder's weights into a module by name. `rename` maps our name to the file's, or null to leave it as it is. */
+export function loadWeights(
+  module: nn.Module,
+  folder: string,
+  renameEntry: (name: string) => string | null = (name) => name,
+): void {
+  const reader = openSafetensors(folder);
+  const missing: string[] = [];
+  noGrad(() => {
+    for (const [name, own] of module.stateEntries()) {
+      const stored = renameEntry(name);
+      if (stored === null) continue;
+      if (!reader.has(stored)) {
+        missing.push(stored);
+        continue;
+      }
+      const given = reader.tensor(stored);
+      if (given.shape.join() !== own.shape.join())
+        throw new UnsupportedModelError(
+          `${folder}: '${stored}' has shape [${given.shape.join(', ')}], config.json asks for [${own.shape.join(', ')}]`,
+        );
+      own.copy_(given);
+      given.dispose();
+      if (!own.isDisposed && own !== undefined && !isParameter(own)) own.dispose();
+    }
+  });
+  if (missing.length)
+    throw new UnsupportedModelError(
+      `${folder}: weights are missing: ${missing.slice(0, 8).join(', ')}${missing.length > 8 ? ` and ${missing.length - 8} more` : ''}`,
+    );
+}
+
+function isParameter(value: Tensor): boolean {
+  return 'gradient' in value;
+}
+
+/** Loads a causal language model from a folder as downloaded from the hub. */
+export async function loadCausalLM(folder: string, options: LoadOptions = {}): Promise<CausalLM> {
+  const config = await readConfigFile(folder);
+  const model = new CausalLM(config, { dtype: options.dtype ?? 'float32', device: options.device ?? 'cpu' });
+  loadWeights(model, folder);
+  return model;
+}
+
+const tokenizerFiles = [
+  'tokenizer.json',
+  'tokenizer_config.json',
+  'special_tokens_map.json',
+  'chat_template.jinja',
+  'vocab.json',
+  'merges.txt',
+  'added_tokens.json',
+  'generation_config.json',
+];
+
+const dtypeNames: Partial<Record<DType, string>> = { float32: 'float32', bfloat16: 'bfloat16', float16: 'float16' };
+
+async function writeAtomically(file: string, text: string): Promise<void> {
+  const temporary = `${file}.tmp-${process.pid}`;
+  await writeFile(temporary, text);
+  await rename(temporary, file);
+}
+
+/** Writes a folder that `transformers` loads as it is; tokenizer files are taken along from `source` when given. */
+export async function saveCausalLM(
+  model: CausalLM,
+  folder: string,
+  options: { source?: string; maxShardBytes?: number } = {},
+): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  const dtype = dtypeNames[model.dtype] ?? 'float32';
+  const raw = { ...model.config.raw, torch_dtype: dtype, ...('dtype' in model.config.raw ? { dtype } : {}) };
+  saveSafetensors(path.join(folder, 'model.safetensors'), model.stateEntries(), {
+    metadata: { format: 'pt' },
+    maxShardBytes: options.maxShardBytes ?? 5e9,
+  });
+  await writeAtomically(path.join(folder, 'config.json'), `${JSON.stringify(raw, null, 2)}\n`);
+  if (options.source)
+    for (const name of tokenizerFiles) {
+      const from = path.join(options.source, name);
+      if (existsSync(from) && path.resolve(options.source) !== path.resolve(folder))
+        await copyFile(from, path.join(folder, name));
+    }
+}
+
+/** A model with random weights from a `config.json`-shaped object, for demos, tests and critics. */
+export function createCausalLM(raw: Record<string, unknown>, options: LoadOptions = {}): CausalLM {
+  return new CausalLM(readModelConfig(raw), { dtype: options.dtype ?? 'float32', device: options.device ?? 'cpu' });
+}

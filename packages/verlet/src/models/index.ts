@@ -1,0 +1,20 @@
+/** Language models from Hugging Face folders: load, run packed or cached, train layer by layer, save. */
+export { type AttentionContext, PackedAttention } from './attention.js';
+export {
+  createCausalLM,
+  type LoadOptions,
+  loadCausalLM,
+  loadWeights,
+  readConfigFile,
+  saveCausalLM,
+} from './checkpoint.js';
+export {
+  type ModelConfig,
+  type ModelFamily,
+  readModelConfig,
+  registerFamily,
+  supportedArchitectures,
+  UnsupportedModelError,
+} from './config.js';
+export { LowRankAdapter, PackedLinear } from './linear.js';
+export { CausalLM, Decoder, type DecoderPass } from './transformer.js';

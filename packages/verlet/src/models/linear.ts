@@ -1,0 +1,103 @@
+/**
+ * Several projections of one input held as one weight, so that they run as one matrix product, while files keep their own
+ * names (`q_proj`, `k_proj`, ...). A part can carry a low-rank adapter.
+ */
+import { aten, cat, nn, randn, scope, type Tensor, zeros } from '@verlet/torch';
+
+export interface Part {
+  name: string;
+  outFeatures: number;
+}
+
+/** `y += scale * x Aᵀ Bᵀ` on one part. */
+export class LowRankAdapter extends nn.Module {
+  readonly lora_A: nn.Parameter;
+  readonly lora_B: nn.Parameter;
+  enabled = true;
+
+  constructor(
+    readonly inFeatures: number,
+    readonly outFeatures: number,
+    readonly rank: number,
+    readonly scale: number,
+    options: nn.LayerOptions = {},
+  ) {
+    super();
+    // As PEFT starts them: A Kaiming-uniform with a = sqrt(5), B zero, so that training starts from the base model.
+    const bound = 1 / Math.sqrt(inFeatures);
+    this.lora_A = scope(
+      () =>
+        new nn.Parameter(
+          aten
+            .uniform_(zeros([rank, inFeatures], { device: options.device }), -bound, bound)
+            .to(options.dtype ?? 'float32'),
+        ),
+    );
+    this.lora_B = scope(() => new nn.Parameter(zeros([outFeatures, rank], options)));
+  }
+
+  delta(x: Tensor): Tensor {
+    return aten.linear(aten.linear(x, this.lora_A), this.lora_B).mul_(this.scale);
+  }
+
+  /** The dense matrix it stands for, [out, in]. */
+  dense(): Tensor {
+    return this.lora_B.matmul(this.lora_A).mul(this.scale);
+  }
+}
+
+export class PackedLinear extends nn.Module {
+  readonly weight: nn.Parameter;
+  readonly bias: nn.Parameter | null;
+  /** By part, null where a part has none. Held out of the base state: see `namedAdapters`. */
+  readonly adapters: (LowRankAdapter | null)[];
+  readonly outFeatures: number;
+
+  constructor(
+    readonly inFeatures: number,
+    readonly parts: readonly Part[],
+    options: nn.LayerOptions & { bias?: boolean; std?: number } = {},
+  ) {
+    super();
+    this.outFeatures = parts.reduce((sum, part) => sum + part.outFeatures, 0);
+    this.weight = scope(
+      () => new nn.Parameter(randn([this.outFeatures, inFeatures], options).mul_(options.std ?? 0.02)),
+    );
+    this.bias = options.bias ? scope(() => new nn.Parameter(zeros([this.outFeatures], options))) : null;
+    this.adapters = parts.map(() => null);
+  }
+
+  forward(x: Tensor): Tensor {
+    const y = aten.linear(x, this.weight, this.bias);
+    if (!this.adapters.some((adapter) => adapter?.enabled)) return y;
+    const pieces = y
+      .split(
+        this.parts.map((part) => part.outFeatures),
+        -1,
+      )
+      .map((piece, k) => {
+        const adapter = this.adapters[k];
+        return adapter?.enabled ? piece.add(adapter.delta(x)) : piece;
+      });
+    return pieces.length === 1 ? pieces[0]! : cat(pieces, -1);
+  }
+
+  /** The rows of one part in the weight (a view). */
+  partWeight(index: number): Tensor {
+    return this.weight.detach().narrow(0, this.offset(index), this.parts[index]!.outFeatures);
+  }
+
+  private offset(index: number): number {
+    return this.parts.slice(0, index).reduce((sum, part) => sum + part.outFeatures, 0);
+  }
+
+  /** Files hold the parts under their own names beside this module's. Adapters are saved apart. */
+  override *stateEntries(prefix = ''): IterableIterator<[string, Tensor]> {
+    const parent = prefix.replace(/[^.]+\.$/, '');
+    for (const [k, part] of this.parts.entries()) {
+      yield [`${parent}${part.name}.weight`, this.partWeight(k)];
+      if (this.bias)
+        yield [`${parent}${part.name}.bias`, this.bias.detach().narrow(0, this.offset(k), part.outFeatures)];
+    }
+  }
+}

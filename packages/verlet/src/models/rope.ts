@@ -1,0 +1,77 @@
+/** Rotary position embedding, as Hugging Face lays it out: the two halves of a head are rotated against each other. */
+import { aten, cat, noGrad, scope, type Tensor, tensor } from '@verlet/torch';
+import type { ModelConfig } from './config.js';
+
+/** Inverse frequencies, [headDim / 2]. */
+export function inverseFrequencies(config: ModelConfig): Float64Array {
+  const half = config.headDim / 2;
+  const frequencies = Float64Array.from({ length: half }, (_, k) => config.ropeTheta ** (-(2 * k) / config.headDim));
+  const scaling = config.ropeScaling;
+  if (!scaling) return frequencies;
+  if (scaling.type === 'linear') return frequencies.map((frequency) => frequency / scaling.factor);
+  // Llama 3: long wavelengths are stretched, short ones left alone, those between blended.
+  const original = scaling.originalMaxPositionEmbeddings!;
+  const low = scaling.lowFreqFactor!;
+  const high = scaling.highFreqFactor!;
+  return frequencies.map((frequency) => {
+    const wavelength = (2 * Math.PI) / frequency;
+    if (wavelength < original / high) return frequency;
+    if (wavelength > original / low) return frequency / scaling.factor;
+    const smooth = (original / wavelength - low) / (high - low);
+    return ((1 - smooth) * frequency) / scaling.factor + smooth * frequency;
+  });
+}
+
+/** Cosine and sine of every position and frequency, grown on demand; one table serves all layers. */
+export class RopeTable {
+  private cos: Tensor | null = null;
+  private sin: Tensor | null = null;
+  private length = 0;
+
+  constructor(
+    private readonly config: ModelConfig,
+    private readonly device: string,
+    private readonly dtype: Tensor['dtype'],
+  ) {}
+
+  /** Makes sure positions below `length` are in the table; the tables' addresses change when they grow. */
+  reserve(length: number): void {
+    if (length <= this.length) return;
+    const capacity = Math.min(
+      Math.max(length, 2 * this.length, 256),
+      Math.max(length, this.config.maxPositionEmbeddings),
+    );
+    this.dispose();
+    noGrad(() =>
+      scope(() => {
+        // float32 like transformers: angles of far positions round the same way on both sides.
+        const inverse = tensor(Float32Array.from(inverseFrequencies(this.config)), { device: this.device });
+        const positions = aten.arange(capacity, 'float32', null, this.device);
+        const angles = aten.outer(positions, inverse);
+        const full = cat([angles, angles], 1);
+        this.cos = full.cos().to(this.dtype).keep();
+        this.sin = full.sin().to(this.dtype).keep();
+      }),
+    );
+    this.length = capacity;
+  }
+
+  /** Rows for the given positions, each [tokens, 1, headDim]. */
+  rows(positions: Tensor): { cos: Tensor; sin: Tensor } {
+    return {
+      cos: this.cos!.indexSelect(0, positions).unsqueeze(1),
+      sin: this.sin!.indexSelect(0, positions).unsqueeze(1),
+    };
+  }
+
+  dispose(): void {
+    this.cos?.dispose();
+    this.sin?.dispose();
+  }
+}
+
+/** x [tokens, heads, headDim] */
+export function applyRope(x: Tensor, cos: Tensor, sin: Tensor): Tensor {
+  const [first, second] = x.chunk(2, -1) as [Tensor, Tensor];
+  return x.mul(cos).add(cat([second.neg(), first], -1).mul(sin));
+}

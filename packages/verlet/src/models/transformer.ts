@@ -1,0 +1,244 @@
+/** The decoder: embedding, layers of attention and SwiGLU, norm, head. One class for all families; `ModelConfig` tells them apart. */
+import { aten, cat, nn, noGrad, randn, scope, type Tensor } from '@verlet/torch';
+import type { AttentionContext } from './attention.js';
+import type { ModelConfig } from './config.js';
+import { PackedLinear } from './linear.js';
+import { applyRope, RopeTable } from './rope.js';
+
+/** Rotary rows of the tokens at hand, shared by all layers of one pass. */
+interface Rotation {
+  cos: Tensor;
+  sin: Tensor;
+}
+
+class SelfAttention extends nn.Module {
+  readonly qkv_proj: PackedLinear;
+  readonly o_proj: PackedLinear;
+  readonly q_norm: nn.RMSNorm | null;
+  readonly k_norm: nn.RMSNorm | null;
+
+  constructor(
+    private readonly config: ModelConfig,
+    private readonly layer: number,
+    options: nn.LayerOptions,
+  ) {
+    super();
+    const { hiddenSize, numHeads, numKvHeads, headDim } = config;
+    const std = config.initializerRange;
+    this.qkv_proj = new PackedLinear(
+      hiddenSize,
+      [
+        { name: 'q_proj', outFeatures: numHeads * headDim },
+        { name: 'k_proj', outFeatures: numKvHeads * headDim },
+        { name: 'v_proj', outFeatures: numKvHeads * headDim },
+      ],
+      { ...options, bias: config.qkvBias, std },
+    );
+    this.o_proj = new PackedLinear(numHeads * headDim, [{ name: 'o_proj', outFeatures: hiddenSize }], {
+      ...options,
+      bias: config.outputBias,
+      std,
+    });
+    this.q_norm = config.qkNorm ? new nn.RMSNorm(headDim, config.rmsNormEps, options) : null;
+    this.k_norm = config.qkNorm ? new nn.RMSNorm(headDim, config.rmsNormEps, options) : null;
+  }
+
+  forward(x: Tensor, rotation: Rotation, context: AttentionContext): Tensor {
+    const { numHeads, numKvHeads, headDim } = this.config;
+    const heads = this.qkv_proj.forward(x).reshape(-1, numHeads + 2 * numKvHeads, headDim);
+    const v = heads.narrow(1, numHeads + numKvHeads, numKvHeads);
+    let qk = heads.narrow(1, 0, numHeads + numKvHeads);
+    if (this.q_norm && this.k_norm)
+      qk = cat(
+        [this.q_norm.forward(qk.narrow(1, 0, numHeads)), this.k_norm.forward(qk.narrow(1, numHeads, numKvHeads))],
+        1,
+      );
+    const rotated = applyRope(qk, rotation.cos, rotation.sin);
+    const window = this.config.slidingWindows[this.layer] ?? null;
+    const attended = context.attend(
+      this.layer,
+      rotated.narrow(1, 0, numHeads),
+      rotated.narrow(1, numHeads, numKvHeads),
+      v,
+      window,
+    );
+    return this.o_proj.forward(attended);
+  }
+}
+
+class FeedForward extends nn.Module {
+  readonly gate_up_proj: PackedLinear;
+  readonly down_proj: PackedLinear;
+
+  constructor(config: ModelConfig, options: nn.LayerOptions) {
+    super();
+    const { hiddenSize, intermediateSize, mlpBias: bias, initializerRange: std } = config;
+    this.gate_up_proj = new PackedLinear(
+      hiddenSize,
+      [
+        { name: 'gate_proj', outFeatures: intermediateSize },
+        { name: 'up_proj', outFeatures: intermediateSize },
+      ],
+      { ...options, bias, std },
+    );
+    this.down_proj = new PackedLinear(intermediateSize, [{ name: 'down_proj', outFeatures: hiddenSize }], {
+      ...options,
+      bias,
+      std,
+    });
+  }
+
+  forward(x: Tensor): Tensor {
+    const [gate, up] = this.gate_up_proj.forward(x).chunk(2, -1) as [Tensor, Tensor];
+    return this.down_proj.forward(gate.silu().mul(up));
+  }
+}
+
+export class DecoderLayer extends nn.Module {
+  readonly self_attn: SelfAttention;
+  readonly mlp: FeedForward;
+  readonly input_layernorm: nn.RMSNorm;
+  readonly post_attention_layernorm: nn.RMSNorm;
+
+  constructor(config: ModelConfig, layer: number, options: nn.LayerOptions) {
+    super();
+    this.self_attn = new SelfAttention(config, layer, options);
+    this.mlp = new FeedForward(config, options);
+    this.input_layernorm = new nn.RMSNorm(config.hiddenSize, config.rmsNormEps, options);
+    this.post_attention_layernorm = new nn.RMSNorm(config.hiddenSize, config.rmsNormEps, options);
+  }
+
+  forward(x: Tensor, rotation: Rotation, context: AttentionContext): Tensor {
+    const attended = x.add(this.self_attn.forward(this.input_layernorm.forward(x), rotation, context));
+    return attended.add(this.mlp.forward(this.post_attention_layernorm.forward(attended)));
+  }
+}
+
+export interface TransformerOptions extends nn.LayerOptions {}
+
+/** Token ids to hidden states. */
+export class Decoder extends nn.Module {
+  readonly embed_tokens: TokenEmbedding;
+  readonly layers: DecoderLayer[];
+  readonly norm: nn.RMSNorm;
+  private readonly rope: RopeTable;
+
+  constructor(
+    readonly config: ModelConfig,
+    readonly options: TransformerOptions = {},
+  ) {
+    super();
+    this.embed_tokens = new TokenEmbedding(config, options);
+    this.layers = Array.from({ length: config.numLayers }, (_, k) => new DecoderLayer(config, k, options));
+    this.norm = new nn.RMSNorm(config.hiddenSize, config.rmsNormEps, options);
+    this.rope = new RopeTable(config, options.device ?? 'cpu', options.dtype ?? 'float32');
+  }
+
+  /** Makes the rotary table long enough; needed before a CUDA graph is captured, since the table moves when it grows. */
+  reservePositions(length: number): void {
+    this.rope.reserve(length);
+  }
+
+  private rotation(context: AttentionContext): Rotation {
+    this.rope.reserve(context.maxPosition);
+    return this.rope.rows(context.positions);
+  }
+
+  /** Hidden states after the last norm, [tokens, hidden]. */
+  forward(inputIds: Tensor, context: AttentionContext): Tensor {
+    const rotation = this.rotation(context);
+    let x = aten.embedding(this.embed_tokens.weight, inputIds);
+    for (const layer of this.layers) {
+      const input = x;
+      x = scope(() => layer.forward(input, rotation, context));
+    }
+    return this.norm.forward(x);
+  }
+
+  /** A pass that can be walked back layer by layer. */
+  forwardForTraining(inputIds: Tensor, context: AttentionContext, options: { recompute?: boolean } = {}): DecoderPass {
+    const rotation = noGrad(() => scope(() => this.rotation(context)));
+    for (const row of [rotation.cos, rotation.sin]) row.keep();
+    const segments: nn.Segment[] = this.layers.map((layer) => ({
+      parameters: () => layer.parameters(),
+      forward: (x) => layer.forward(x, rotation, context),
+    }));
+    segments.push({ parameters: () => this.norm.parameters(), forward: (x) => this.norm.forward(x) });
+    const embedded = noGrad(() => aten.embedding(this.embed_tokens.weight, inputIds));
+    const tape = nn.SegmentTape.forward(segments, embedded, options);
+    embedded.dispose();
+    return {
+      hidden: tape.output,
+      backward: (gradHidden) => {
+        const gradient = tape.backward(gradHidden);
+        const weight = this.embed_tokens.weight;
+        if (weight.trainable)
+          scope(() => weight.accumulate(aten.embedding_dense_backward(gradient, inputIds, weight.size(0), -1, false)));
+        gradient.dispose();
+        rotation.cos.dispose();
+        rotation.sin.dispose();
+      },
+      dispose: () => {
+        tape.dispose();
+        rotation.cos.dispose();
+        rotation.sin.dispose();
+      },
+    };
+  }
+}
+
+/** One training pass: the hidden states, and the way back. Exactly one of `backward` and `dispose` must be called. */
+export interface DecoderPass {
+  hidden: Tensor;
+  backward(gradHidden: Tensor): void;
+  dispose(): void;
+}
+
+class TokenEmbedding extends nn.Module {
+  readonly weight: nn.Parameter;
+  constructor(config: ModelConfig, options: nn.LayerOptions) {
+    super();
+    this.weight = scope(
+      () => new nn.Parameter(randn([config.vocabSize, config.hiddenSize], options).mul_(config.initializerRange)),
+    );
+  }
+}
+
+/** A decoder with its vocabulary head. */
+export class CausalLM extends nn.Module {
+  readonly model: Decoder;
+  /** Null when the head shares the embedding's weight. */
+  readonly lm_head: PackedLinear | null;
+
+  constructor(
+    readonly config: ModelConfig,
+    options: TransformerOptions = {},
+  ) {
+    super();
+    this.model = new Decoder(config, options);
+    this.lm_head = config.tieWordEmbeddings
+      ? null
+      : new PackedLinear(config.hiddenSize, [{ name: 'lm_head', outFeatures: config.vocabSize }], {
+          ...options,
+          std: config.initializerRange,
+        });
+  }
+
+  get device(): string {
+    return this.model.options.device ?? 'cpu';
+  }
+
+  get dtype(): Tensor['dtype'] {
+    return this.model.options.dtype ?? 'float32';
+  }
+
+  /** [vocabulary, hidden] */
+  get headWeight(): nn.Parameter {
+    return this.lm_head?.weight ?? this.model.embed_tokens.weight;
+  }
+
+  /** [tokens, vocabulary] */
+  logits(hidden: Tensor): Tensor {
+    return aten.linear(hidden, this.headWeight);
+  }
+}
