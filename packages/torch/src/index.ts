@@ -7,6 +7,7 @@ export { TorchError } from './errors.js';
 export * as aten from './generated/ops.js';
 export type { AnyTypedArray, BuildInfo } from './native.js';
 export * as nn from './nn/index.js';
+export * from './optim/index.js';
 export * from './random.js';
 export * from './runtime.js';
 export * from './safetensors/index.js';
