@@ -4,7 +4,7 @@ import { validateSampling } from '../../src/rollout/sampling-params.js';
 import type { Engine, Generation, GenerationOutput, GenerationRequest, TokenEvent } from '../../src/rollout/types.js';
 import { byteTokenizer, END } from './byte-tokenizer.js';
 
-export type Script = (prompt: string, sampleIndex: number) => string;
+export type Script = (prompt: string, sampleIndex: number, promptIds: number[]) => string | number[];
 
 /** Deterministic per token, so that tests can tell what they should get back. */
 export const scriptedLogProb = (tokenId: number) => -((tokenId % 7) + 1) / 8;
@@ -55,7 +55,8 @@ export class ScriptedEngine implements Engine {
   private async run(request: GenerationRequest, emit: (event: TokenEvent) => void): Promise<GenerationOutput> {
     const sampling = validateSampling(request.sampling);
     const prompt = byteTokenizer.decode(request.promptIds);
-    const planned = [...byteTokenizer.encode(this.script(prompt, request.sampleIndex ?? 0)), END];
+    const said = this.script(prompt, request.sampleIndex ?? 0, Array.from(request.promptIds));
+    const planned = [...(typeof said === 'string' ? Array.from(byteTokenizer.encode(said)) : said), END];
     const output: GenerationOutput = {
       id: request.id ?? randomUUID(),
       tokenIds: [],
