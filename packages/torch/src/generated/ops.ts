@@ -4318,3 +4318,55 @@ export function verlet_sample(logits: Tensor, temperature: Tensor, topK: Tensor,
   return callMany(handle, provided, 'TT') as [Tensor, Tensor];
 }
 let handle_verlet_sample: number | undefined;
+
+/** `verlet::paged_attention(Tensor q, Tensor keys, Tensor values, Tensor table, Tensor sequence, Tensor limit, float scale, int window) -> Tensor` */
+export function verlet_paged_attention(q: Tensor, keys: Tensor, values: Tensor, table: Tensor, sequence: Tensor, limit: Tensor, scale: number, window: number): Tensor {
+  const handle = (handle_verlet_paged_attention ??= resolve('verlet::paged_attention'));
+  begin();
+  const provided = 255;
+  putTensor(q);
+  putTensor(keys);
+  putTensor(values);
+  putTensor(table);
+  putTensor(sequence);
+  putTensor(limit);
+  putNumber(scale);
+  putNumber(window);
+  return callTensor(handle, provided);
+}
+let handle_verlet_paged_attention: number | undefined;
+
+/** `verlet::rope(Tensor x, Tensor cos, Tensor sin, Tensor position, bool inverse) -> Tensor` */
+export function verlet_rope(x: Tensor, cos: Tensor, sin: Tensor, position: Tensor, inverse: boolean): Tensor {
+  const handle = (handle_verlet_rope ??= resolve('verlet::rope'));
+  begin();
+  const provided = 31;
+  putTensor(x);
+  putTensor(cos);
+  putTensor(sin);
+  putTensor(position);
+  putFlag(inverse);
+  return callTensor(handle, provided);
+}
+let handle_verlet_rope: number | undefined;
+
+/** `verlet::swiglu(Tensor x) -> Tensor` */
+export function verlet_swiglu(x: Tensor): Tensor {
+  const handle = (handle_verlet_swiglu ??= resolve('verlet::swiglu'));
+  begin();
+  const provided = 1;
+  putTensor(x);
+  return callTensor(handle, provided);
+}
+let handle_verlet_swiglu: number | undefined;
+
+/** `verlet::swiglu_backward(Tensor gradient, Tensor x) -> Tensor` */
+export function verlet_swiglu_backward(gradient: Tensor, x: Tensor): Tensor {
+  const handle = (handle_verlet_swiglu_backward ??= resolve('verlet::swiglu_backward'));
+  begin();
+  const provided = 3;
+  putTensor(gradient);
+  putTensor(x);
+  return callTensor(handle, provided);
+}
+let handle_verlet_swiglu_backward: number | undefined;

@@ -56,22 +56,13 @@ export class RopeTable {
     this.length = capacity;
   }
 
-  /** Rows for the given positions, each [tokens, 1, headDim]. */
-  rows(positions: Tensor): { cos: Tensor; sin: Tensor } {
-    return {
-      cos: this.cos!.indexSelect(0, positions).unsqueeze(1),
-      sin: this.sin!.indexSelect(0, positions).unsqueeze(1),
-    };
+  /** Rotates each token's heads by its position; x [tokens, heads, headDim]. */
+  rotate(x: Tensor, positions: Tensor): Tensor {
+    return aten.verlet_rope(x, this.cos!, this.sin!, positions, false);
   }
 
   dispose(): void {
     this.cos?.dispose();
     this.sin?.dispose();
   }
-}
-
-/** x [tokens, heads, headDim] */
-export function applyRope(x: Tensor, cos: Tensor, sin: Tensor): Tensor {
-  const [first, second] = x.chunk(2, -1) as [Tensor, Tensor];
-  return x.mul(cos).add(cat([second.neg(), first], -1).mul(sin));
 }

@@ -3,13 +3,7 @@ import { aten, cat, nn, noGrad, randn, scope, type Tensor } from '@verlet/torch'
 import type { AttentionContext } from './attention.js';
 import type { ModelConfig } from './config.js';
 import { PackedLinear } from './linear.js';
-import { applyRope, RopeTable } from './rope.js';
-
-/** Rotary rows of the tokens at hand, shared by all layers of one pass. */
-interface Rotation {
-  cos: Tensor;
-  sin: Tensor;
-}
+import { RopeTable } from './rope.js';
 
 class SelfAttention extends nn.Module {
   readonly qkv_proj: PackedLinear;
@@ -43,7 +37,7 @@ class SelfAttention extends nn.Module {
     this.k_norm = config.qkNorm ? new nn.RMSNorm(headDim, config.rmsNormEps, options) : null;
   }
 
-  forward(x: Tensor, rotation: Rotation, context: AttentionContext): Tensor {
+  forward(x: Tensor, rope: RopeTable, context: AttentionContext): Tensor {
     const { numHeads, numKvHeads, headDim } = this.config;
     const heads = this.qkv_proj.forward(x).reshape(-1, numHeads + 2 * numKvHeads, headDim);
     const v = heads.narrow(1, numHeads + numKvHeads, numKvHeads);
@@ -53,7 +47,7 @@ class SelfAttention extends nn.Module {
         [this.q_norm.forward(qk.narrow(1, 0, numHeads)), this.k_norm.forward(qk.narrow(1, numHeads, numKvHeads))],
         1,
       );
-    const rotated = applyRope(qk, rotation.cos, rotation.sin);
+    const rotated = rope.rotate(qk, context.positions);
     const window = this.config.slidingWindows[this.layer] ?? null;
     const attended = context.attend(
       this.layer,
@@ -89,8 +83,7 @@ class FeedForward extends nn.Module {
   }
 
   forward(x: Tensor): Tensor {
-    const [gate, up] = this.gate_up_proj.forward(x).chunk(2, -1) as [Tensor, Tensor];
-    return this.down_proj.forward(gate.silu().mul(up));
+    return this.down_proj.forward(aten.verlet_swiglu(this.gate_up_proj.forward(x)));
   }
 }
 
@@ -108,8 +101,8 @@ export class DecoderLayer extends nn.Module {
     this.post_attention_layernorm = new nn.RMSNorm(config.hiddenSize, config.rmsNormEps, options);
   }
 
-  forward(x: Tensor, rotation: Rotation, context: AttentionContext): Tensor {
-    const attended = x.add(this.self_attn.forward(this.input_layernorm.forward(x), rotation, context));
+  forward(x: Tensor, rope: RopeTable, context: AttentionContext): Tensor {
+    const attended = x.add(this.self_attn.forward(this.input_layernorm.forward(x), rope, context));
     return attended.add(this.mlp.forward(this.post_attention_layernorm.forward(attended)));
   }
 }
@@ -139,29 +132,23 @@ export class Decoder extends nn.Module {
     this.rope.reserve(length);
   }
 
-  private rotation(context: AttentionContext): Rotation {
-    this.rope.reserve(context.maxPosition);
-    return this.rope.rows(context.positions);
-  }
-
   /** Hidden states after the last norm, [tokens, hidden]. */
   forward(inputIds: Tensor, context: AttentionContext): Tensor {
-    const rotation = this.rotation(context);
+    this.rope.reserve(context.maxPosition);
     let x = aten.embedding(this.embed_tokens.weight, inputIds);
     for (const layer of this.layers) {
       const input = x;
-      x = scope(() => layer.forward(input, rotation, context));
+      x = scope(() => layer.forward(input, this.rope, context));
     }
     return this.norm.forward(x);
   }
 
   /** A pass that can be walked back layer by layer. */
   forwardForTraining(inputIds: Tensor, context: AttentionContext, options: { recompute?: boolean } = {}): DecoderPass {
-    const rotation = noGrad(() => scope(() => this.rotation(context)));
-    for (const row of [rotation.cos, rotation.sin]) row.keep();
+    this.rope.reserve(context.maxPosition);
     const segments: nn.Segment[] = this.layers.map((layer) => ({
       parameters: () => layer.parameters(),
-      forward: (x) => layer.forward(x, rotation, context),
+      forward: (x) => layer.forward(x, this.rope, context),
     }));
     segments.push({ parameters: () => this.norm.parameters(), forward: (x) => this.norm.forward(x) });
     const embedded = noGrad(() => aten.embedding(this.embed_tokens.weight, inputIds));
@@ -175,14 +162,8 @@ export class Decoder extends nn.Module {
         if (weight.trainable)
           scope(() => weight.accumulate(aten.embedding_dense_backward(gradient, inputIds, weight.size(0), -1, false)));
         gradient.dispose();
-        rotation.cos.dispose();
-        rotation.sin.dispose();
       },
-      dispose: () => {
-        tape.dispose();
-        rotation.cos.dispose();
-        rotation.sin.dispose();
-      },
+      dispose: () => tape.dispose(),
     };
   }
 }

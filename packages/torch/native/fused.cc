@@ -1,0 +1,138 @@
+// Element-wise chains that libtorch would run as five or six passes over memory, as one: rotary embedding and SwiGLU.
+// CPU kernels and the gradients of both; CUDA kernels of the same operators are in cuda/.
+#include <ATen/Parallel.h>
+#include <torch/library.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+namespace {
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define VERLET_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define VERLET_CLONES
+#endif
+
+VERLET_CLONES void rotateRow(const float* x, const float* cos, const float* sin, float sign, int64_t half, float* y) {
+  for (int64_t k = 0; k < half; k++) {
+    const float a = x[k], b = x[k + half], c = cos[k], s = sign * sin[k];
+    y[k] = a * c - b * s;
+    y[k + half] = b * c + a * s;
+  }
+}
+
+// rope(x [tokens, heads, dim], cos, sin [positions, dim], position [tokens] int64, inverse): halves rotated against each other.
+// The tables repeat their first half, as Hugging Face writes them, so both halves share one cosine. `inverse` turns back:
+// that is the gradient.
+at::Tensor rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position, bool inverse) {
+  TORCH_CHECK(x.dim() == 3 && cos.dim() == 2 && x.size(2) == cos.size(1) && x.size(2) % 2 == 0, "x must be [tokens, heads, dim], the tables [positions, dim]");
+  TORCH_CHECK(position.scalar_type() == at::kLong && position.numel() == x.size(0), "position must be int64, one per token");
+  if (x.scalar_type() != at::kFloat || cos.scalar_type() != at::kFloat) {
+    auto c = cos.index_select(0, position).to(at::kFloat).unsqueeze(1), s = sin.index_select(0, position).to(at::kFloat).unsqueeze(1);
+    auto halves = x.to(at::kFloat).chunk(2, -1);
+    if (inverse) s = s.neg();
+    return (x * c + at::cat({halves[1].neg(), halves[0]}, -1) * s).to(x.scalar_type());
+  }
+  auto source = x.stride(2) == 1 ? x : x.contiguous();
+  auto tokens = x.size(0), heads = x.size(1), dim = x.size(2), half = dim / 2;
+  auto result = at::empty({tokens, heads, dim}, x.options());
+  auto places = position.contiguous(), c = cos.contiguous(), s = sin.contiguous();
+  const int64_t* at = places.const_data_ptr<int64_t>();
+  for (int64_t t = 0; t < tokens; t++) TORCH_CHECK(at[t] >= 0 && at[t] < c.size(0), "position ", at[t], " is outside the rotary table of ", c.size(0));
+  const float *in = source.const_data_ptr<float>(), *cosines = c.const_data_ptr<float>(), *sines = s.const_data_ptr<float>();
+  float* out = result.mutable_data_ptr<float>();
+  const int64_t tokenStride = source.stride(0), headStride = source.stride(1);
+  const float sign = inverse ? -1.0f : 1.0f;
+  at::parallel_for(0, tokens, 64, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; t++)
+      for (int64_t h = 0; h < heads; h++)
+        rotateRow(in + t * tokenStride + h * headStride, cosines + at[t] * dim, sines + at[t] * dim, sign, half, out + (t * heads + h) * dim);
+  });
+  return result;
+}
+
+// swiglu(x [rows, 2 * width]) -> silu(x[:, :width]) * x[:, width:]
+at::Tensor swiglu(const at::Tensor& x) {
+  auto halves = x.chunk(2, -1);
+  return at::silu(halves[0]).mul_(halves[1]);
+}
+
+// Gradient of swiglu with respect to x, in one tensor.
+at::Tensor swigluBackward(const at::Tensor& gradient, const at::Tensor& x) {
+  auto halves = x.chunk(2, -1);
+  auto result = at::empty(x.sizes(), x.options());
+  auto out = result.chunk(2, -1);
+  out[1].copy_(at::silu(halves[0])).mul_(gradient);
+  out[0].copy_(at::silu_backward(gradient * halves[1], halves[0]));
+  return result;
+}
+
+at::Tensor callRope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position, bool inverse) {
+  static auto op = c10::Dispatcher::singleton()
+                       .findSchemaOrThrow("verlet::rope", "")
+                       .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, bool)>();
+  return op.call(x, cos, sin, position, inverse);
+}
+
+struct RopeFunction : torch::autograd::Function<RopeFunction> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
+                            const at::Tensor& position, bool inverse) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    context->save_for_backward({cos, sin, position});
+    context->saved_data["inverse"] = inverse;
+    return callRope(x, cos, sin, position, inverse);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
+    auto saved = context->get_saved_variables();
+    auto result = callRope(gradients[0], saved[0], saved[1], saved[2], !context->saved_data["inverse"].toBool());
+    return {result, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+at::Tensor ropeAutograd(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position, bool inverse) {
+  return RopeFunction::apply(x, cos, sin, position, inverse);
+}
+
+at::Tensor callSwiglu(const at::Tensor& x) {
+  static auto op = c10::Dispatcher::singleton().findSchemaOrThrow("verlet::swiglu", "").typed<at::Tensor(const at::Tensor&)>();
+  return op.call(x);
+}
+
+at::Tensor callSwigluBackward(const at::Tensor& gradient, const at::Tensor& x) {
+  static auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("verlet::swiglu_backward", "").typed<at::Tensor(const at::Tensor&, const at::Tensor&)>();
+  return op.call(gradient, x);
+}
+
+struct SwigluFunction : torch::autograd::Function<SwigluFunction> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    context->save_for_backward({x});
+    return callSwiglu(x);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
+    return {callSwigluBackward(gradients[0], context->get_saved_variables()[0])};
+  }
+};
+
+at::Tensor swigluAutograd(const at::Tensor& x) { return SwigluFunction::apply(x); }
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(verlet, library) {
+  library.def("rope(Tensor x, Tensor cos, Tensor sin, Tensor position, bool inverse) -> Tensor");
+  library.def("swiglu(Tensor x) -> Tensor");
+  library.def("swiglu_backward(Tensor gradient, Tensor x) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(verlet, CPU, library) {
+  library.impl("rope", rope);
+  library.impl("swiglu", swiglu);
+  library.impl("swiglu_backward", swigluBackward);
+}
+
+TORCH_LIBRARY_IMPL(verlet, Autograd, library) {
+  library.impl("rope", ropeAutograd);
+  library.impl("swiglu", swigluAutograd);
+}
