@@ -1,0 +1,79 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { Command } from 'commander';
+import {
+  batchPlan,
+  type Composed,
+  type ConfigKind,
+  type ConfigLayer,
+  type ConfigOf,
+  composeConfig,
+  expandHome,
+  type PpoConfig,
+  renderBatchPlan,
+  renderConfig,
+  UserError,
+} from '../config/index.js';
+import type { CommandInvocation, CommandOutput } from './command.js';
+
+/** The options of every command that takes a configuration. */
+export function addConfigOptions(command: Command): Command {
+  return command
+    .argument('[settings...]', 'key=value, +key=value, ++key=value, ~key')
+    .option(
+      '--config <file>',
+      'YAML, JSON, JavaScript or TypeScript file (or a built-in name such as ppo_trainer); several are merged in order',
+      (file: string, files: string[] | undefined) => [...(files ?? []), file],
+    )
+    .option('--dry-run', 'print the resolved configuration and stop');
+}
+
+/**
+ * The configuration of a command line. With `--dry-run` it is printed and the result is null: the command should end.
+ *
+ * ```ts
+ * const composed = await configFromCommandLine('ppo', invocation);
+ * if (composed === null) return;
+ * ```
+ */
+export async function configFromCommandLine<K extends ConfigKind>(
+  kind: K,
+  { args, options, io }: Pick<CommandInvocation, 'args' | 'options' | 'io'>,
+): Promise<Composed<ConfigOf<K>> | null> {
+  const files = await Promise.all(((options.config as string[] | undefined) ?? []).map(loadLayer));
+  const isDryRun = options.dryRun === true;
+  const composed = composeConfig({ kind, files, overrides: args, allowMissing: isDryRun });
+  if (!isDryRun) {
+    for (const notice of composed.notices) io.note(notice);
+    return composed;
+  }
+  io.print(renderConfig(composed));
+  printRemarks(kind, composed, io);
+  return null;
+}
+
+/** What follows a printed tree: notices, the batch plan, and what is still to be given. */
+export function printRemarks<K extends ConfigKind>(kind: K, composed: Composed<ConfigOf<K>>, io: CommandOutput): void {
+  for (const notice of composed.notices) io.note(notice);
+  if (kind === 'ppo') io.note(renderBatchPlan(batchPlan(composed.config as PpoConfig)));
+  if (composed.missing.length > 0) io.note(`still to be given: ${composed.missing.join(', ')}`);
+}
+
+/** YAML and names are read by `composeConfig`; modules have to be imported first. */
+export async function loadLayer(file: string): Promise<string | ConfigLayer> {
+  if (!/\.[cm]?[jt]s$/.test(file)) return file;
+  const path = resolve(expandHome(file));
+  if (!existsSync(path)) throw new UserError(`config file ${file} does not exist`, { exitCode: 2 });
+  try {
+    const module = (await import(pathToFileURL(path).href)) as { default?: unknown };
+    return { name: file, value: module.default };
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string };
+    const advice =
+      code === 'ERR_UNKNOWN_FILE_EXTENSION'
+        ? `; Node ${process.version} does not read TypeScript, use Node 22.18 or later or a .mjs file`
+        : '';
+    throw new UserError(`config file ${file} could not be loaded: ${message}${advice}`, { cause: error, exitCode: 2 });
+  }
+}

@@ -1,0 +1,58 @@
+import type { z } from 'zod';
+import type { AliasFamily } from './aliases/index.js';
+import { metaOf } from './field.js';
+import type { Provenance } from './merge.js';
+import type { Translated } from './translate.js';
+import { getPath, leavesOf } from './tree.js';
+
+export interface Renaming {
+  from: string;
+  to: string[];
+  family: AliasFamily;
+}
+
+/** What a person should know before the run: at most one line per subject, however many keys it names. */
+export function collectNotices(
+  schema: z.ZodType,
+  config: unknown,
+  provenance: ReadonlyMap<string, Provenance>,
+  translated: Translated,
+): string[] {
+  const notices: string[] = [];
+  const inert = inertKeys(schema, config, provenance);
+  const withoutEffect = [...inert, ...translated.ignored].map(({ key, reason }) => `${key} (${reason})`);
+  if (withoutEffect.length > 0) notices.push(`accepted, no effect here: ${unique(withoutEffect).join(', ')}`);
+
+  const renamed = translated.renamed
+    .filter(({ to }) => to.length > 0)
+    .map(({ from, to }) => `${from} -> ${to.join(' and ')}`);
+  if (renamed.length > 0) notices.push(`renamed: ${unique(renamed).join(', ')}`);
+
+  for (const key of ['actor_rollout_ref.rollout.name', 'rollout.name']) {
+    const engine = getPath(config, key.split('.'));
+    if (typeof engine === 'string' && engine !== 'verlet')
+      notices.push(`${key}=${engine}: the built-in engine samples in its place`);
+  }
+  return notices;
+}
+
+/** Keys that somebody set, that do nothing here, and that were not set to what happens anyway. */
+function inertKeys(
+  schema: z.ZodType,
+  config: unknown,
+  provenance: ReadonlyMap<string, Provenance>,
+): { key: string; reason: string }[] {
+  const result: { key: string; reason: string }[] = [];
+  const set = [...provenance].filter(([, { source }]) => source.kind !== 'default').map(([key]) => key);
+  for (const { path, schema: leaf } of leavesOf(schema)) {
+    const meta = metaOf(leaf);
+    if (meta.inert === undefined) continue;
+    const key = path.join('.');
+    const isSet = set.some((candidate) => candidate === key || candidate.startsWith(`${key}.`));
+    if (isSet && JSON.stringify(getPath(config, path)) !== JSON.stringify(meta.default))
+      result.push({ key, reason: meta.inert });
+  }
+  return result;
+}
+
+const unique = (lines: string[]): string[] => [...new Set(lines)];
