@@ -48,10 +48,19 @@ def split(text):
     return parts + [current]
 
 
+CONSTANTS = {sympy.Symbol("pi"): sympy.pi, sympy.Symbol("e"): sympy.E, sympy.Symbol("i"): sympy.I}
+
+
+def parse(text):
+    text = re.sub(r"\\(frac|sqrt)(\d)", r"\\\1{\2}", text)
+    text = re.sub(r"(\\frac\{[^{}]*\})(\d)", r"\1{\2}", text)
+    return parse_latex(text).subs(CONSTANTS)
+
+
 def same_expression(left, right):
     if left.strip() == right.strip():
         return bool(left.strip())
-    a, b = parse_latex(left), parse_latex(right)
+    a, b = parse(left), parse(right)
     if isinstance(a, sympy.Eq) and isinstance(b, sympy.Eq):
         ratio = sympy.simplify((a.lhs - a.rhs) / (b.lhs - b.rhs))
         return not ratio.free_symbols and ratio != 0

@@ -74,6 +74,7 @@ function outerBrackets(text: string): { open: string; close: string; inner: stri
   const pairs: [string, string][] = [
     ['\\{', '\\}'],
     ['\\lbrace', '\\rbrace'],
+    ['{', '}'],
     ['(', ')'],
     ['[', ']'],
     ['(', ']'],
@@ -209,7 +210,8 @@ function parseStructure(text: string, budget: Budget, isTopLevel: boolean): Answ
   const brackets = outerBrackets(text);
   if (brackets) {
     const inner = splitOutside(brackets.inner, commas);
-    if (brackets.open === '\\{' || brackets.open === '\\lbrace') return collection(inner, true, budget);
+    if (brackets.open === '\\{' || brackets.open === '\\lbrace' || (brackets.open === '{' && inner.length > 1))
+      return collection(inner, true, budget);
     if (inner.length > 1) {
       return {
         kind: 'tuple',
@@ -232,7 +234,11 @@ function parseStructure(text: string, budget: Budget, isTopLevel: boolean): Answ
   if (ratio.length > 1)
     return { kind: 'ratio', parts: ratio.map((part) => parseExpression(withoutThousands(part), budget)) };
   // A run of letters is a word, not a product of variables: `even`, `Monday`.
-  if (/^[A-Za-z][A-Za-z\s'.-]{2,}$/.test(text) && !/^(?:pi|sqrt|infinity|inf|sin|cos|tan|ln|log|exp)\b/.test(text))
+  if (
+    /^[A-Za-z][A-Za-z\s'.-]*$/.test(text) &&
+    /[A-Za-z]{3}/.test(text) &&
+    !/^(?:pi|sqrt|infinity|inf|sin|cos|tan|ln|log|exp)\b/.test(text)
+  )
     throw new Undecided('a word');
   return { kind: 'expression', expression: parseExpression(isTopLevel ? withoutThousands(text) : text, budget) };
 }

@@ -8,7 +8,7 @@ export { cosineLengthReward, overlongPenalty, softOverlongPunishment } from './l
 export { math, normalizeMath } from './math.js';
 export { type MathDapoOptions, mathDapo, normalizeFinalAnswer } from './math-dapo.js';
 export { gradeAnswer, primeMath } from './prime-math.js';
-export { defaultComputeScore, knownDataSources, registerScore, scoreFor } from './registry.js';
+export { codeDataSources, defaultComputeScore, knownDataSources, registerScore, scoreFor } from './registry.js';
 export { repetitionPenalty } from './repetition.js';
 export { matchScore, rlla, toolCallReward } from './rlla.js';
 export {

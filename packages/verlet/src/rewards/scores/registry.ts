@@ -49,6 +49,10 @@ registerScore(
   primeMath,
 );
 registerScore('hiyouga/geometry3k', geo3k);
+/** Scored by running programs; the sandbox is loaded when the first of them comes. */
+export const codeDataSources: readonly string[] = ['codecontests', 'apps', 'codeforces', 'taco'];
+registerScore(codeDataSources, async (input, options: object) => (await import('./code.js')).primeCode(input, options));
+
 registerScore(
   'nq triviaqa popqa hotpotqa 2wikimultihopqa musique bamboogle'.split(' ').map((name) => `searchR1_${name}`),
   searchQaExactMatch,
