@@ -13,6 +13,6 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    reporters: [process.env.VERLET_TEST_COUNTS ? 'dot' : 'default', './scripts/vitest-reporter.mjs'],
+    reporters: ['default', './scripts/vitest-reporter.mjs'],
   },
 });

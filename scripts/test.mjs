@@ -18,7 +18,7 @@ function step(title, command, args) {
   const { status, signal, error } = spawnSync(command, args, {
     cwd: root,
     stdio: 'inherit',
-    env: { ...process.env, VERLET_TEST_COUNTS: countsFile },
+    env: { ...process.env, VERLET_TEST_COUNTS: countsFile, ...(process.stdout.isTTY ? {} : { NO_COLOR: '1' }) },
     timeout: 45 * 60_000,
   });
   const seconds = ((Date.now() - started) / 1000).toFixed(1);

@@ -14,7 +14,7 @@ export default class SummaryReporter {
         else if (result.state === 'failed') counts.failed += 1;
         else {
           counts.skipped += 1;
-          const reason = `${module.relativeModuleId}: ${result.note ?? 'no reason given'}`;
+          const reason = `${module.relativeModuleId}: ${result.note ?? /skipped: ([^)]*)/.exec(test.fullName)?.[1] ?? 'no reason given'}`;
           skipped.set(reason, [...(skipped.get(reason) ?? []), test.fullName]);
         }
       }
