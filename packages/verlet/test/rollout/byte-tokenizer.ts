@@ -1,5 +1,7 @@
 /** A tokenizer small enough to read: one token per UTF-8 byte, and three special ones. ChatML as the chat template. */
+import type { ChatTokenizer } from '../../src/agents/types.js';
 import { ByteDetokenizer } from '../../src/models/tokenizer/detokenizer.js';
+import type { ChatMessage, ChatTemplateOptions } from '../../src/models/tokenizer/types.js';
 import type { ServerTokenizer } from '../../src/rollout/server/index.js';
 
 export const END = 256;
@@ -19,18 +21,30 @@ function bytesOf(id: number, skipSpecialTokens: boolean): Uint8Array {
   return Uint8Array.of(id);
 }
 
-export const byteTokenizer: ServerTokenizer = {
-  encode: (text) => [...Buffer.from(text)],
+function encode(text: string): number[] {
+  return text.split(/(<\|endoftext\|>|<\|im_start\|>|<\|im_end\|>)/).flatMap((piece) => {
+    const special = [...SPECIAL].find(([, name]) => name === piece);
+    return special ? [special[0]] : [...Buffer.from(piece)];
+  });
+}
+
+/** Readable by people and by scripts: tools and template arguments first, then ChatML. */
+function applyChatTemplate(messages: readonly ChatMessage[], options: ChatTemplateOptions = {}): string {
+  const { tools, kwargs = {}, addGenerationPrompt } = options;
+  if (messages[0]?.role === 'assistant') throw new Error('a conversation cannot begin with the assistant');
+  const turns = messages.map((message) => {
+    const calls = message.tool_calls?.length ? JSON.stringify(message.tool_calls.map((call) => call.function)) : '';
+    return `<|im_start|>${message.role}\n${message.content}${calls}<|im_end|>`;
+  });
+  const header = `${tools?.length ? `# Tools ${JSON.stringify(tools)}` : ''}${Object.keys(kwargs).length > 0 ? JSON.stringify(kwargs) : ''}`;
+  return `${header}${turns.join('')}${addGenerationPrompt ? '<|im_start|>assistant\n' : ''}`;
+}
+
+export const byteTokenizer: ServerTokenizer & ChatTokenizer = {
+  encode,
   decode: (ids, { skipSpecialTokens = false } = {}) =>
     Buffer.concat(Array.from(ids, (id) => bytesOf(id, skipSpecialTokens))).toString(),
   detokenizer: ({ skipSpecialTokens = false } = {}) => new ByteDetokenizer((id) => bytesOf(id, skipSpecialTokens)),
-  encodeChat(messages, { tools, kwargs } = {}) {
-    if (messages[0]?.role === 'assistant') throw new Error('a conversation cannot begin with the assistant');
-    const turns = messages.flatMap((message) => {
-      const calls = message.tool_calls ? JSON.stringify(message.tool_calls.map((call) => call.function)) : '';
-      return [TURN_START, ...Buffer.from(`${message.role}\n${message.content}${calls}`), TURN_END];
-    });
-    const header = `${tools?.length ? `# Tools ${JSON.stringify(tools)}` : ''}${kwargs ? JSON.stringify(kwargs) : ''}`;
-    return [...Buffer.from(header), ...turns, TURN_START, ...Buffer.from('assistant\n')];
-  },
+  applyChatTemplate,
+  encodeChat: (messages, options) => encode(applyChatTemplate(messages, options)),
 };

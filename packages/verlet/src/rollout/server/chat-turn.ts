@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import type { CompleteSamplingParams } from '../sampling-params.js';
 import type { SamplingParams, TokenEvent } from '../types.js';
 import { invalidParameter, unsupported } from './errors.js';
-import { type ChoiceDelta, type ChoiceEnd, generate } from './generate.js';
+import { abortError, type ChoiceDelta, type ChoiceEnd, generate } from './generate.js';
 import { fitToContext } from './sampling.js';
 import { heldBack } from './text-stream.js';
 import type { CaptureSession, ChatMessage, ParsedTurn, ServerOptions, ToolCallParser, ToolSchema } from './types.js';
@@ -39,6 +39,8 @@ export interface ChatDelta {
   index: number;
   /** Content that is certainly not part of a tool call. */
   text: string;
+  /** Thinking, where a session separates it. */
+  reasoning?: string;
   tokens: TokenEvent[];
   end?: Omit<ChoiceEnd, 'finishReason'> & { finishReason: 'stop' | 'length' | 'tool_calls'; toolCalls: ToolCall[] };
 }
@@ -155,22 +157,21 @@ async function captureTurn(session: CaptureSession, request: ChatTurnRequest): P
   }
   const { messages, tools, given, signal } = request;
   const turn = await session.chat({ messages, tools: tools.length > 0 ? tools : undefined, sampling: given, signal });
+  if (turn.finishReason === 'abort') throw abortError(signal);
   const tokens = Array.from(turn.tokenIds, (tokenId, at) => ({
     tokenId,
     logProb: turn.logProbs[at]!,
-    weightVersion: 0,
+    weightVersion: turn.weightVersions?.[at] ?? 0,
   }));
-  const toolCalls = turn.toolCalls.map(toToolCall);
-  const stopped = turn.finishReason === 'length' ? 'length' : 'stop';
   const end = {
-    finishReason: toolCalls.length > 0 && stopped === 'stop' ? ('tool_calls' as const) : (stopped as 'stop' | 'length'),
+    finishReason: turn.finishReason,
     stopReason: null,
     numTokens: tokens.length,
-    numCachedTokens: 0,
-    toolCalls,
+    numCachedTokens: turn.numCachedTokens ?? 0,
+    toolCalls: turn.toolCalls.map(toToolCall),
   };
   async function* deltas(): AsyncGenerator<ChatDelta> {
-    yield { index: 0, text: turn.text, tokens, end };
+    yield { index: 0, text: turn.text, reasoning: turn.reasoning, tokens, end };
   }
   return { id: turn.id, promptIds: Array.from(turn.promptIds), deltas: deltas() };
 }

@@ -66,6 +66,7 @@ class ChatWriter {
   async whole(n: number): Promise<Response> {
     const gathered = Array.from({ length: n }, () => ({
       text: '',
+      reasoning: '',
       tokens: [] as TokenEvent[],
       end: undefined as ChatDelta['end'],
     }));
@@ -73,10 +74,11 @@ class ChatWriter {
       const choice = gathered[delta.index]!;
       this.count(delta);
       choice.text += delta.text;
+      choice.reasoning += delta.reasoning ?? '';
       choice.tokens.push(...delta.tokens);
       choice.end = delta.end;
     }
-    const choices = gathered.map(({ text, tokens, end }, index) => {
+    const choices = gathered.map(({ text, reasoning, tokens, end }, index) => {
       const toolCalls = (end?.toolCalls ?? []).map(wireToolCall);
       return {
         index,
@@ -84,6 +86,7 @@ class ChatWriter {
           role: 'assistant',
           content: toolCalls.length > 0 && text === '' ? null : text,
           refusal: null,
+          ...(reasoning ? { reasoning_content: reasoning } : {}),
           ...(toolCalls.length > 0 ? { tool_calls: toolCalls } : {}),
         },
         logprobs: this.logProbs(tokens),
@@ -109,6 +112,7 @@ class ChatWriter {
     }
     for await (const delta of this.turn.deltas) {
       this.count(delta);
+      if (delta.reasoning) yield this.chunk(delta.index, { reasoning_content: delta.reasoning });
       const tokens = wantsTokens ? { logprobs: this.logProbs(delta.tokens), ...this.tokenIds(delta.tokens) } : {};
       if (delta.text || (wantsTokens && delta.tokens.length > 0)) {
         yield this.chunk(delta.index, delta.text ? { content: delta.text } : {}, tokens);

@@ -67,10 +67,11 @@ export function toApiError(error: unknown, renames: Record<string, string> = {})
     const value = JSON.stringify(error.value) ?? String(error.value);
     return invalidParameter(name, `Invalid value for '${name}': ${value}. Allowed: ${error.allowed}.`);
   }
-  const { status, param, code } = (error ?? {}) as { status?: unknown; param?: string; code?: string };
-  // Sessions may refuse in their own words, e.g. a context overflow.
-  if (typeof status === 'number' && status >= 400 && status < 600 && error instanceof Error) {
-    return new ApiError(status, error.message, param ?? null, code ?? null);
+  const { status, param, code } = (error ?? {}) as { status?: unknown; param?: string; code?: unknown };
+  // Sessions and engines refuse in their own words; a context overflow is the client's to mend whoever finds it.
+  const known = code === 'context_length_exceeded' ? 400 : status;
+  if (error instanceof Error && typeof known === 'number' && known >= 400 && known < 600) {
+    return new ApiError(known, error.message, param ?? null, typeof code === 'string' ? code : null);
   }
   return new ApiError(500, `Internal error: ${error instanceof Error ? error.message : String(error)}`);
 }

@@ -12,6 +12,7 @@ export function fromChatMessages(messages: WireMessage[]): ChatMessage[] {
       role: templateRole(message.role),
       content: textOf(message.content, `messages[${index}].content`),
     };
+    if (typeof message.reasoning_content === 'string') plain.reasoning_content = message.reasoning_content;
     if (message.name) plain.name = message.name;
     if (message.tool_call_id) plain.tool_call_id = message.tool_call_id;
     if (message.tool_calls?.length) {

@@ -33,7 +33,7 @@ export interface ParsedTurn {
   calls: { id?: string; name: string; arguments: Record<string, unknown> | string }[];
 }
 
-/** One model call of a rollout, made through whoever records the trajectory. */
+/** Model calls of a rollout, made through whoever records the trajectory: `CaptureSession` of `agents/capture`. */
 export interface CaptureSession {
   chat(request: {
     messages: ChatMessage[];
@@ -47,11 +47,15 @@ export interface CapturedTurn {
   id: string;
   /** What the model said besides its tool calls. */
   text: string;
+  /** What it thought before; clients get it as `reasoning_content`. */
+  reasoning?: string;
   toolCalls: ParsedTurn['calls'];
   promptIds: ArrayLike<number>;
   tokenIds: ArrayLike<number>;
   logProbs: ArrayLike<number>;
-  finishReason: string;
+  weightVersions?: ArrayLike<number>;
+  finishReason: 'stop' | 'length' | 'tool_calls' | 'abort';
+  numCachedTokens?: number;
 }
 
 /**
