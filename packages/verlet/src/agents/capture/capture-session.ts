@@ -1,0 +1,233 @@
+import { randomUUID } from 'node:crypto';
+import type { Engine, Generation, GenerationOutput } from '../../rollout/types.js';
+import { IncrementalChatTemplate } from '../chat-template.js';
+import { splitReasoning, toolParser } from '../tools/parsers/index.js';
+import { flattenSegments, type TrajectoryIdentity } from '../trajectory.js';
+import {
+  type AgentConfig,
+  type AgentConfigInput,
+  type ChatMessage,
+  type ChatTokenizer,
+  resolveAgentConfig,
+  type ToolSchema,
+  type Trajectory,
+} from '../types.js';
+import { CallTree, pathTo, type RecordedCall, segmentsOf } from './call-tree.js';
+import { currentAgentName } from './context.js';
+import { type ChatCall, type ChatResult, ContextOverflowError, type RunningChat } from './types.js';
+
+export interface CaptureSessionOptions {
+  engine: Engine;
+  tokenizer: ChatTokenizer;
+  config?: AgentConfigInput;
+  /** Who the trajectories belong to. */
+  identity?: Partial<TrajectoryIdentity>;
+  /** Awaited before every call: lets a weight update pass. */
+  gate?: () => Promise<void>;
+}
+
+/**
+ * Records what one run of somebody else's program asks the policy. A call that extends an earlier one goes on from that
+ * call's token ids and joins its trajectory; a conversation that was edited or compacted starts a new one.
+ */
+export class CaptureSession {
+  readonly id: string;
+  readonly config: AgentConfig;
+  private readonly tree = new CallTree();
+  private readonly identity: TrajectoryIdentity;
+  private readonly templates = new Map<RecordedCall, IncrementalChatTemplate>();
+  private numAborted = 0;
+  private isFinished = false;
+
+  constructor(private readonly options: CaptureSessionOptions) {
+    this.config = resolveAgentConfig(options.config);
+    this.identity = { id: randomUUID(), rowIndex: 0, sampleIndex: 0, agentName: 'program', ...options.identity };
+    this.id = this.identity.id;
+  }
+
+  async chat(call: ChatCall): Promise<ChatResult> {
+    return await (await this.begin(call)).result;
+  }
+
+  /** Starts a call and gives access to its tokens while they are sampled. */
+  async begin(call: ChatCall): Promise<RunningChat> {
+    await this.options.gate?.();
+    if (this.isFinished)
+      throw new Error(`the rollout ${this.id} is over: calls after the program's end are not recorded`);
+    const tools = call.tools ?? [];
+    const place = this.placeOf(call.messages, tools);
+    const maxTokens = Math.min(
+      call.sampling?.maxTokens ?? this.config.sampling.maxTokens ?? Number.POSITIVE_INFINITY,
+      place.room,
+    );
+    const generation = this.options.engine.submit({
+      promptIds: place.promptIds,
+      sampling: { ...this.config.sampling, ...call.sampling, maxTokens },
+      sampleIndex: this.identity.sampleIndex,
+      ...(call.signal ? { signal: call.signal } : {}),
+    });
+    const id = `chatcmpl-${randomUUID()}`;
+    const agent = call.agent ?? currentAgentName() ?? this.identity.agentName;
+    const result = this.record(id, agent, call.messages, tools, place, generation);
+    // Whoever streams may never look at the result.
+    result.catch(() => {});
+    return { id, promptIds: place.promptIds, tokens: generation, result };
+  }
+
+  get calls(): readonly RecordedCall[] {
+    return this.tree.calls;
+  }
+
+  /**
+   * The recorded trajectories: one per conversation that nothing went on from. Tokens that two of them share are
+   * trained in the first and masked in the others.
+   */
+  finish(rewards: Record<string, number> = {}): Trajectory[] {
+    this.isFinished = true;
+    const trained = new Set<RecordedCall>();
+    const leaves = this.tree.leaves();
+    return leaves.map((leaf, index) => {
+      const path = pathTo(leaf);
+      const segments = segmentsOf(path, trained);
+      for (const call of path) trained.add(call);
+      return this.trajectoryOf(path, segments, rewards, index, leaves.length);
+    });
+  }
+
+  private placeOf(messages: readonly ChatMessage[], tools: readonly ToolSchema[]) {
+    const { engine, tokenizer } = this.options;
+    const found = this.tree.findParent(messages, tools);
+    if (!found) {
+      const template = new IncrementalChatTemplate(tokenizer, messages, tools, this.config.applyChatTemplateKwargs);
+      const promptIds = template.promptIds();
+      const limit = Math.min(this.config.maxPromptLength, engine.maxModelLength - 1);
+      if (promptIds.length > limit) throw overflow(`the prompt has ${promptIds.length} tokens, the limit is ${limit}`);
+      const room = Math.min(this.config.responseLength, engine.maxModelLength - promptIds.length);
+      return { parent: undefined, template, injectedIds: promptIds, promptIds, reused: 0, room };
+    }
+    const { parent, added } = found;
+    const root = pathTo(parent)[0]!;
+    const template = this.templates.get(root)!;
+    const injectedIds = template.continuationIds(added, { closed: parent.closed });
+    const before = [...parent.result.promptIds, ...parent.result.tokenIds];
+    const promptIds = [...before, ...injectedIds];
+    const response = promptIds.length - root.result.promptIds.length;
+    const room = Math.min(this.config.responseLength - response, engine.maxModelLength - promptIds.length);
+    if (room <= 0) {
+      throw overflow(
+        `${promptIds.length} tokens so far, ${response} of them after the first prompt; the response may have ${this.config.responseLength}`,
+      );
+    }
+    return { parent, template, injectedIds, promptIds, reused: before.length, room };
+  }
+
+  private async record(
+    id: string,
+    agent: string,
+    messages: readonly ChatMessage[],
+    tools: readonly ToolSchema[],
+    place: ReturnType<CaptureSession['placeOf']>,
+    generation: Generation,
+  ): Promise<ChatResult> {
+    const output = await generation.output;
+    const { result, closed } = this.read(id, output, place.promptIds, place.reused, tools);
+    if (result.finishReason === 'abort') {
+      // Nobody saw the answer, so nothing can go on from it.
+      this.numAborted++;
+      return result;
+    }
+    if (this.isFinished) return result;
+    const call: RecordedCall = {
+      id,
+      agent,
+      parent: place.parent,
+      messages,
+      injectedIds: place.injectedIds,
+      result,
+      closed,
+      hasChildren: false,
+    };
+    this.tree.add(call, tools);
+    if (!place.parent) this.templates.set(call, place.template);
+    return result;
+  }
+
+  private read(
+    id: string,
+    output: GenerationOutput,
+    promptIds: number[],
+    reused: number,
+    tools: readonly ToolSchema[],
+  ) {
+    const { tokenizer } = this.options;
+    const parser = toolParser(this.config.format);
+    const { tokenIds, logProbs, weightVersions, numCachedTokens } = output;
+    const lastId = tokenIds.at(-1);
+    const closed =
+      output.finishReason === 'stop' &&
+      typeof output.stopReason === 'number' &&
+      lastId !== undefined &&
+      tokenizer.decode([lastId], { skipSpecialTokens: true }) === '';
+    const raw = tokenizer.decode(closed ? tokenIds.slice(0, -1) : tokenIds, {
+      skipSpecialTokens: !parser.needsSpecialTokens,
+    });
+    const { reasoning, answer } = splitReasoning(raw);
+    const parsed = tools.length > 0 ? parser.parse(answer, tools) : { content: answer, calls: [], malformed: [] };
+    const isUnreadable = parsed.malformed.length > 0 && parsed.calls.length === 0;
+    const finishReason =
+      output.finishReason === 'stop' && parsed.calls.length > 0 ? ('tool_calls' as const) : output.finishReason;
+    const result: ChatResult = {
+      id,
+      text: isUnreadable ? answer : parsed.content,
+      reasoning,
+      toolCalls: parsed.calls,
+      promptIds,
+      tokenIds,
+      logProbs,
+      weightVersions,
+      finishReason,
+      numReusedTokens: reused,
+      numCachedTokens,
+    };
+    return { result, closed };
+  }
+
+  private trajectoryOf(
+    path: readonly RecordedCall[],
+    segments: Trajectory['segments'],
+    rewards: Record<string, number>,
+    index: number,
+    count: number,
+  ): Trajectory {
+    const last = path.at(-1)!;
+    const values = Object.values(rewards);
+    return {
+      ...this.identity,
+      id: count === 1 ? this.identity.id : `${this.identity.id}/${index}`,
+      agentName: last.agent,
+      promptIds: path[0]!.result.promptIds,
+      segments,
+      ...flattenSegments(segments),
+      messages: [...last.messages, { role: 'assistant', content: last.result.text }],
+      assistantTurns: path.length,
+      userTurns: path.length - 1,
+      numTurns: path.length * 2,
+      toolCalls: [],
+      turnRewards: [],
+      rewards: { ...rewards },
+      rewardScore: values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0),
+      endReason: last.result.finishReason === 'length' ? 'response_length' : 'stop',
+      timing: { generate_sequences: 0, tool_calls: 0, compute_score: 0 },
+      metrics: {
+        calls: path.length,
+        reused_tokens: path.reduce((sum, { result }) => sum + result.numReusedTokens, 0),
+        aborted_calls: this.numAborted,
+      },
+      extraFields: { rollout_id: this.identity.id, trajectory_index: index, trajectory_count: count },
+    };
+  }
+}
+
+function overflow(what: string): ContextOverflowError {
+  return new ContextOverflowError(`This conversation is too long for the policy: ${what}`);
+}

@@ -1,0 +1,165 @@
+import { randomUUID } from 'node:crypto';
+import type { LanguageModelV3 } from '@ai-sdk/provider';
+import type { Engine } from '../../rollout/types.js';
+import { DeadlineError, messageOf, withDeadline } from '../deadline.js';
+import { agentMetrics } from '../metrics.js';
+import { applyReward, type RewardValue } from '../rewards.js';
+import { type AgentBatch, mapConcurrently } from '../runner.js';
+import type { TrajectoryIdentity } from '../trajectory.js';
+import {
+  type AgentConfigInput,
+  type AgentRow,
+  type ChatTokenizer,
+  resolveAgentConfig,
+  type Trajectory,
+} from '../types.js';
+import { CaptureSession } from './capture-session.js';
+import { currentCapture, runInCapture } from './context.js';
+import { captureLanguageModel } from './language-model.js';
+
+export interface PolicyOptions {
+  engine: Engine;
+  tokenizer: ChatTokenizer;
+  config?: AgentConfigInput;
+  modelId?: string;
+}
+
+/** The model in training as other programs see it. */
+export class Policy {
+  private held: { promise: Promise<void>; resume: () => void } | undefined;
+
+  constructor(readonly options: PolicyOptions) {}
+
+  /**
+   * A model for the Vercel AI SDK. Calls are attributed to the rollout they are made in.
+   *
+   * @example
+   * const { text } = await generateText({ model: policy.languageModel(), prompt: row.question, tools });
+   */
+  languageModel(modelId = this.options.modelId ?? 'policy'): LanguageModelV3 {
+    return captureLanguageModel(modelId, () => {
+      const session = currentCapture();
+      if (session) return session;
+      throw new Error(
+        'the policy was called outside of a rollout: run the program through runPrograms() or policy.run()',
+      );
+    });
+  }
+
+  /** A recording for one rollout: what a server opens behind a base URL, or `run` fills in this process. */
+  openSession(identity: Partial<TrajectoryIdentity> = {}): CaptureSession {
+    const { engine, tokenizer, config } = this.options;
+    return new CaptureSession({
+      engine,
+      tokenizer,
+      identity,
+      gate: () => this.held?.promise ?? Promise.resolve(),
+      ...(config ? { config } : {}),
+    });
+  }
+
+  /** Runs code inside a rollout: every call to `languageModel()` made in it, however deep, is recorded in the session. */
+  run<T>(session: CaptureSession, work: () => T): T {
+    return runInCapture(session, work);
+  }
+
+  /** Lets new calls wait (weights are being updated) until the returned function is called. */
+  hold(): () => void {
+    if (!this.held) {
+      let resume = () => {};
+      const promise = new Promise<void>((resolve) => {
+        resume = resolve;
+      });
+      this.held = { promise, resume };
+    }
+    const { resume } = this.held;
+    return () => {
+      this.held = undefined;
+      resume();
+    };
+  }
+}
+
+export interface ProgramContext {
+  session: CaptureSession;
+  signal: AbortSignal;
+}
+
+/** Somebody's agent. What it returns is the reward of the rollout: a number, channels, or nothing. */
+export type AgentProgram = (row: AgentRow, context: ProgramContext) => Promise<RewardValue | undefined> | Promise<void>;
+
+export interface ProgramBatch extends AgentBatch {
+  /** What the programs that failed said, with their rows. */
+  errors: string[];
+}
+
+/**
+ * Runs a program once per row, all at the same time, and returns what was recorded. A row gives one trajectory, or several
+ * when its program talked in separate conversations; all of them carry the program's reward.
+ */
+export async function runPrograms(
+  policy: Policy,
+  rows: readonly AgentRow[],
+  program: AgentProgram,
+  options: { signal?: AbortSignal; agentName?: string } = {},
+): Promise<ProgramBatch> {
+  const config = resolveAgentConfig(policy.options.config);
+  const groups = await mapConcurrently(rows, config.maxConcurrentTrajectories, (row, rowIndex) =>
+    runProgram(policy, row, rowIndex, program, config.trajectoryTimeoutSeconds, options),
+  );
+  const trajectories = groups.flatMap((group) => group.trajectories);
+  const failed = groups.filter(({ error }) => error !== undefined);
+  const silent = groups.filter((group) => group.trajectories.length === 0);
+  return {
+    trajectories,
+    metrics: {
+      ...agentMetrics(trajectories),
+      'agent/programs': groups.length,
+      'agent/program_errors': failed.length,
+      'agent/programs_without_calls': silent.length,
+    },
+    errors: failed.map(({ error }) => error!),
+  };
+}
+
+async function runProgram(
+  policy: Policy,
+  row: AgentRow,
+  rowIndex: number,
+  program: AgentProgram,
+  seconds: number,
+  { signal, agentName = 'program' }: { signal?: AbortSignal; agentName?: string },
+): Promise<{ trajectories: Trajectory[]; error?: string }> {
+  const session = policy.openSession({
+    id: randomUUID(),
+    rowIndex,
+    sampleIndex: row.sampleIndex ?? rowIndex,
+    agentName,
+    ...(row.uid === undefined ? {} : { uid: row.uid }),
+    ...(row.data_source === undefined ? {} : { dataSource: row.data_source }),
+  });
+  try {
+    const work = (deadline: AbortSignal): Promise<unknown> =>
+      policy.run(session, () => program(row, { session, signal: deadline }));
+    const reward = await withDeadline('the program', seconds, work, signal);
+    const trajectories = session.finish();
+    for (const trajectory of trajectories) score(trajectory, reward);
+    return { trajectories };
+  } catch (error) {
+    const endReason = error instanceof DeadlineError ? 'timeout' : signal?.aborted ? 'abort' : 'error';
+    const message = messageOf(error);
+    const trajectories = session
+      .finish()
+      .map((trajectory): Trajectory => ({ ...trajectory, endReason, error: message }));
+    return { trajectories, error: `row ${rowIndex}: ${message}` };
+  }
+}
+
+function score(trajectory: Trajectory, reward: unknown): void {
+  if (reward === undefined) return;
+  try {
+    applyReward(trajectory, reward as RewardValue);
+  } catch (error) {
+    trajectory.rewardError = messageOf(error);
+  }
+}
