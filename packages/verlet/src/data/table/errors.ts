@@ -1,3 +1,5 @@
+import { UserError } from '../../config/errors.js';
+
 /** Where in the data something is wrong, as far as it is known. */
 export interface DataLocation {
   file?: string;
@@ -7,14 +9,15 @@ export interface DataLocation {
 }
 
 /** Input that cannot be used: the message names file, row and column. */
-export class DataError extends Error {
+export class DataError extends UserError {
+  override name = 'DataError';
+
   constructor(
     readonly problem: string,
     readonly location: DataLocation = {},
-    options?: ErrorOptions,
+    options: { cause?: unknown } = {},
   ) {
     super(`${describeLocation(location)}${problem}`, options);
-    this.name = 'DataError';
   }
 }
 

@@ -1,5 +1,6 @@
-import { type FileHandle, open, readFile, stat } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { DataError } from './errors.js';
+import { FileReader } from './file-reader.js';
 import { inferSchema } from './schema.js';
 import type { Row, RowSource, TableSchema } from './types.js';
 
@@ -15,7 +16,7 @@ export class JsonLinesSource implements RowSource {
 
   private constructor(
     readonly path: string,
-    private readonly handle: FileHandle,
+    private readonly reader: FileReader,
     private readonly blocks: LineBlock[],
   ) {
     this.blockRows = blocks.map(({ rows }) => rows);
@@ -23,21 +24,20 @@ export class JsonLinesSource implements RowSource {
   }
 
   static async open(path: string): Promise<JsonLinesSource> {
-    const handle = await open(path, 'r');
+    const reader = await FileReader.open(path);
     try {
-      const source = new JsonLinesSource(path, handle, await indexLines(handle));
+      const source = new JsonLinesSource(path, reader, await indexLines(reader));
       if (source.numRows > 0) source.schema = inferSchema(await source.readBlock(0), { mixed: 'json', file: path });
       return source;
     } catch (error) {
-      await handle.close();
+      await reader.close();
       throw error;
     }
   }
 
   async readBlock(block: number): Promise<Row[]> {
     const { start, end, firstLine } = this.blocks[block] as LineBlock;
-    const bytes = Buffer.alloc(end - start);
-    await this.handle.read(bytes, 0, bytes.length, start);
+    const bytes = await this.reader.read(start, end);
     const rows: Row[] = [];
     bytes
       .toString('utf8')
@@ -57,7 +57,7 @@ export class JsonLinesSource implements RowSource {
   }
 
   async close(): Promise<void> {
-    await this.handle.close();
+    await this.reader.close();
   }
 }
 
@@ -69,7 +69,7 @@ interface LineBlock {
   rows: number;
 }
 
-async function indexLines(handle: FileHandle): Promise<LineBlock[]> {
+async function indexLines(reader: FileReader): Promise<LineBlock[]> {
   const blocks: LineBlock[] = [];
   let current: LineBlock = { start: 0, end: 0, firstLine: 0, rows: 0 };
   let position = 0;
@@ -85,14 +85,13 @@ async function indexLines(handle: FileHandle): Promise<LineBlock[]> {
       current = { start: end, end, firstLine: line, rows: 0 };
     }
   };
-  const chunk = Buffer.alloc(1 << 20);
-  for (;;) {
-    const { bytesRead } = await handle.read(chunk, 0, chunk.length, position);
-    if (bytesRead === 0) break;
+  while (position < reader.size) {
+    const chunk = await reader.read(position, Math.min(reader.size, position + (1 << 20)));
+    const bytesRead = chunk.length;
     let at = 0;
     while (at < bytesRead) {
       const found = chunk.indexOf(10, at);
-      const end = found < 0 || found >= bytesRead ? bytesRead : found;
+      const end = found < 0 ? bytesRead : found;
       for (let i = at; isBlank && i < end; i++) isBlank = (chunk[i] as number) <= 32;
       if (end === bytesRead) break;
       endLine(position + end + 1);

@@ -1,7 +1,7 @@
-import { type FileHandle, open } from 'node:fs/promises';
 import { type AsyncBuffer, type FileMetaData, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
 import { DataError } from './errors.js';
+import { FileReader } from './file-reader.js';
 import { fromParquetSchema } from './parquet-schema.js';
 import type { Row, RowSource, TableSchema } from './types.js';
 import { readConverter } from './values.js';
@@ -16,7 +16,7 @@ export class ParquetSource implements RowSource {
 
   private constructor(
     readonly path: string,
-    private readonly handle: FileHandle,
+    private readonly reader: FileReader,
     private readonly buffer: AsyncBuffer,
     private readonly metadata: FileMetaData,
   ) {
@@ -32,15 +32,15 @@ export class ParquetSource implements RowSource {
   }
 
   static async open(path: string): Promise<ParquetSource> {
-    const handle = await open(path, 'r');
+    const reader = await FileReader.open(path);
     try {
-      const { size } = await handle.stat();
+      const { size } = reader;
       if (size < 12) throw new Error(`${size} bytes are too few for a Parquet file`);
-      const buffer = fileBuffer(handle, size);
+      const buffer = asyncBuffer(reader);
       const metadata = await parquetMetadataAsync(buffer);
-      return new ParquetSource(path, handle, buffer, metadata);
+      return new ParquetSource(path, reader, buffer, metadata);
     } catch (error) {
-      await handle.close();
+      await reader.close();
       throw new DataError(
         `the Parquet footer cannot be read (${(error as Error).message}); the file is cut off, still being written, or not Parquet`,
         { file: path },
@@ -71,22 +71,13 @@ export class ParquetSource implements RowSource {
   }
 
   async close(): Promise<void> {
-    await this.handle.close();
+    await this.reader.close();
   }
 }
 
-function fileBuffer(handle: FileHandle, byteLength: number): AsyncBuffer {
+function asyncBuffer(reader: FileReader): AsyncBuffer {
   return {
-    byteLength,
-    async slice(start: number, end = byteLength) {
-      const bytes = new Uint8Array(Math.max(0, end - start));
-      let filled = 0;
-      while (filled < bytes.length) {
-        const { bytesRead } = await handle.read(bytes, filled, bytes.length - filled, start + filled);
-        if (bytesRead === 0) throw new Error(`the file ends at byte ${start + filled}`);
-        filled += bytesRead;
-      }
-      return bytes.buffer;
-    },
+    byteLength: reader.size,
+    slice: async (start: number, end = reader.size) => (await reader.read(start, end)).buffer,
   };
 }

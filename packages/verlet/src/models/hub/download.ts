@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { UserError } from '../../config/errors.js';
 import { withLock } from './lock.js';
 import {
   authorization,
@@ -44,7 +45,8 @@ export async function downloadBlob(download: Download): Promise<void> {
       if (!problem) break;
       // A resumed part may have been bad before this transfer: one clean start, then give up.
       await rm(partial, { force: true });
-      if (++corruptions === 2) throw new Error(`${download.url} arrived corrupted twice: ${problem}. Nothing was kept`);
+      if (++corruptions === 2)
+        throw new UserError(`${download.url} arrived corrupted twice: ${problem}. Nothing was kept`);
     }
     await rename(partial, download.blobPath);
   });
@@ -67,7 +69,7 @@ async function transfer(download: Download, partial: string, keepAlive: () => vo
     }
     if (attempt < settings.maxAttempts) await sleep(settings.retryDelayMs * 2 ** Math.max(0, attempt - 1));
   }
-  throw new Error(
+  throw new UserError(
     `the download of ${file.path} of ${repository.name} broke off at ${await sizeOf(partial)} of ${file.size ?? '?'} bytes ` +
       `and could not be resumed: ${causeOf(problem)}. Run again to go on from there`,
     { cause: problem },

@@ -1,3 +1,4 @@
+import { UserError } from '../../config/errors.js';
 import type { HubSettings } from './settings.js';
 
 export type RepositoryKind = 'model' | 'dataset';
@@ -33,7 +34,9 @@ export async function fetchSnapshot(repository: Repository, settings: HubSetting
   const response = await request(url, repository, settings);
   const answer = (await response.json().catch(() => null)) as ApiAnswer | null;
   if (!answer?.sha || !Array.isArray(answer.siblings)) {
-    throw new Error(`${url} did not answer as the Hugging Face hub does; is HF_ENDPOINT (${settings.endpoint}) a hub?`);
+    throw new UserError(
+      `${url} did not answer as the Hugging Face hub does; is HF_ENDPOINT (${settings.endpoint}) a hub?`,
+    );
   }
   return {
     commit: answer.sha,
@@ -57,7 +60,7 @@ export async function fetchFileHeaders(
     redirect: 'manual',
   });
   const etag = response.headers.get('x-linked-etag') ?? response.headers.get('etag');
-  if (!etag) throw new Error(`${response.url} came without an ETag, so its content cannot be checked`);
+  if (!etag) throw new UserError(`${response.url} came without an ETag, so its content cannot be checked`);
   const size = response.headers.get('x-linked-size') ?? response.headers.get('content-length');
   const isRedirect = response.status >= 300 && response.headers.get('x-linked-size') === null;
   return {
@@ -98,7 +101,7 @@ async function request(
     }
     if (attempt < settings.maxAttempts) await sleep(settings.retryDelayMs * 2 ** (attempt - 1));
   }
-  throw new Error(
+  throw new UserError(
     `cannot reach ${settings.endpoint} for ${repository.name}: ${causeOf(problem)}. Give a local folder, put the files ` +
       `into ${settings.cacheFolder}, or name a mirror in HF_ENDPOINT`,
     { cause: problem },
@@ -106,7 +109,7 @@ async function request(
 }
 
 /** A final no from the server; trying again does not help. */
-export class HubRefusal extends Error {}
+export class HubRefusal extends UserError {}
 
 export function refusalOf(status: number, repository: Repository, settings: HubSettings): HubRefusal | null {
   const { kind, name, revision } = repository;

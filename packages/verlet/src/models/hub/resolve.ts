@@ -1,6 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { UserError } from '../../config/errors.js';
 import { RepositoryCache } from './cache.js';
 import { type DownloadProgress, downloadBlob } from './download.js';
 import { globToRegExp } from './glob.js';
@@ -28,7 +29,7 @@ export async function resolveModel(nameOrPath: string, options: ResolveOptions =
   if (await isFolder(path)) return resolve(path);
   const repository = parseRepository(nameOrPath.replace(/^hf:\/\/(models\/)?/, ''), 'model', options.revision);
   if (!repository || /^[./~]/.test(nameOrPath)) {
-    throw new Error(`there is no folder ${resolve(path)}, and "${nameOrPath}" is not a hub name like "org/name"`);
+    throw new UserError(`there is no folder ${resolve(path)}, and "${nameOrPath}" is not a hub name like "org/name"`);
   }
   const { commit, cache } = await ensureFiles(repository, (file) => MODEL_FILES.test(file), isCompleteModel, options);
   return cache.snapshotFolder(commit);
@@ -43,7 +44,7 @@ export async function resolveHubFiles(url: string, options: ResolveOptions = {})
   const repository =
     match && parseRepository(match[2] as string, match[1]?.slice(0, -1) as RepositoryKind, options.revision);
   if (!match || !repository) {
-    throw new Error(`"${url}" is not a hub path like hf://datasets/org/name/data/train.parquet`);
+    throw new UserError(`"${url}" is not a hub path like hf://datasets/org/name/data/train.parquet`);
   }
   const inner = match[3]?.replace(/\/+$/, '') || '**/*.{parquet,json,jsonl}';
   const pattern = globToRegExp(inner);
@@ -52,7 +53,7 @@ export async function resolveHubFiles(url: string, options: ResolveOptions = {})
   const isComplete = async (files: string[]) => files.includes(inner);
   const { commit, cache } = await ensureFiles(repository, isWanted, isComplete, options);
   const files = (await cache.filesOf(commit)).filter(isWanted);
-  if (files.length === 0) throw new Error(`${url}: no file of ${repository.name} matches "${inner}"`);
+  if (files.length === 0) throw new UserError(`${url}: no file of ${repository.name} matches "${inner}"`);
   return files.map((file) => join(cache.snapshotFolder(commit), ...file.split('/')));
 }
 
@@ -70,7 +71,7 @@ async function ensureFiles(
     if (isUsable || settings.isOffline) return { commit: cached, cache };
   }
   if (settings.isOffline) {
-    throw new Error(
+    throw new UserError(
       `${repository.name} (revision ${repository.revision}) is not in ${settings.cacheFolder} and HF_HUB_OFFLINE is set. ` +
         `Give a local folder or unset it`,
     );
@@ -89,7 +90,7 @@ async function downloadSnapshot(
   const { commit, files } = await fetchSnapshot(repository, settings);
   const wanted = files.filter(({ path }) => isWanted(path) && !path.split('/').includes('..'));
   if (repository.kind === 'model' && !wanted.some(({ path }) => path.endsWith('.safetensors'))) {
-    throw new Error(
+    throw new UserError(
       `${repository.name} has no safetensors weights (it has: ${files.map(({ path }) => path).join(', ') || 'nothing'}). ` +
         `Weights in pickle formats are not read`,
     );

@@ -1,3 +1,4 @@
+import { UserError } from '../../config/errors.js';
 import { BYTE_ALPHABET, toByteCharacters } from './byte-level.js';
 import { preTokenize } from './pre-tokenize.js';
 import { Tokenizer } from './tokenizer.js';
@@ -23,7 +24,7 @@ export async function trainBpe(texts: Iterable<string>, options: TrainBpeOptions
   const numMerges = vocabSize - BYTE_ALPHABET.length - specialTokens.length;
   if (numMerges < 0) {
     const least = BYTE_ALPHABET.length + specialTokens.length;
-    throw new Error(
+    throw new UserError(
       `vocabSize ${vocabSize} is too small: 256 bytes and ${specialTokens.length} special tokens need ${least}`,
     );
   }

@@ -1,4 +1,5 @@
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
+import { UserError } from '../../config/errors.js';
 import { type JsonStyle, pythonJson, pythonStr, strftime, type TemplateValue } from './python-text.js';
 
 /** Renders Jinja text as Python's Jinja2 would with the settings of `transformers`. Parsed once, rendered often. */
@@ -9,7 +10,7 @@ export class ChatTemplate {
     try {
       this.program = parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
     } catch (error) {
-      throw new Error(`cannot parse the chat template: ${messageOf(error)}`, { cause: error });
+      throw new UserError(`cannot parse the chat template: ${messageOf(error)}`, { cause: error });
     }
   }
 
@@ -33,8 +34,8 @@ export class ChatTemplate {
       return String(pythonInterpreter(environment).run(this.program).value);
     } catch (error) {
       if (error instanceof TemplateRaised)
-        throw new Error(`the chat template refused the conversation: ${error.message}`);
-      throw new Error(`cannot render the chat template: ${messageOf(error)}`, { cause: error });
+        throw new UserError(`the chat template refused the conversation: ${error.message}`);
+      throw new UserError(`cannot render the chat template: ${messageOf(error)}`, { cause: error });
     }
   }
 }

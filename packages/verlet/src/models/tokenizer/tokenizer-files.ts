@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { UserError } from '../../config/errors.js';
 
 /** What the tokenizer-related files of a Hugging Face folder say, read but not interpreted. */
 export interface TokenizerFiles {
@@ -36,13 +37,13 @@ export const TOKENIZER_FILES = [
 export async function readTokenizerFiles(folder: string): Promise<TokenizerFiles> {
   const tokenizerJson = await readJson(join(folder, 'tokenizer.json'));
   if (!tokenizerJson) {
-    throw new Error(
+    throw new UserError(
       `${folder} has no tokenizer.json. Verlet reads the "fast" tokenizer file; a folder with only vocab.json or ` +
         `tokenizer.model becomes one with transformers: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)`,
     );
   }
   if (typeof tokenizerJson.model !== 'object' || tokenizerJson.model === null) {
-    throw new Error(`${join(folder, 'tokenizer.json')} has no "model" section, so it is not a tokenizer file`);
+    throw new UserError(`${join(folder, 'tokenizer.json')} has no "model" section, so it is not a tokenizer file`);
   }
   tokenizerJson.added_tokens ??= [];
   const config = (await readJson(join(folder, 'tokenizer_config.json'))) ?? {};
@@ -108,6 +109,6 @@ async function readJson(path: string): Promise<Record<string, unknown> | null> {
   try {
     return JSON.parse(text) as Record<string, unknown>;
   } catch (error) {
-    throw new Error(`${path} is not valid JSON: ${(error as Error).message}`);
+    throw new UserError(`${path} is not valid JSON: ${(error as Error).message}`);
   }
 }

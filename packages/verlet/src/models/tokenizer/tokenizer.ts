@@ -1,6 +1,7 @@
 import { copyFile, mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Tokenizer as JavaScriptEngine } from '@huggingface/tokenizers';
+import { UserError } from '../../config/errors.js';
 import { tokenBytes } from './byte-level.js';
 import { chatTemplate } from './chat-template.js';
 import { ByteDetokenizer, type IncrementalDetokenizer, WindowDetokenizer } from './detokenizer.js';
@@ -67,7 +68,9 @@ export class Tokenizer {
     try {
       return new Tokenizer(files);
     } catch (error) {
-      throw new Error(`cannot use ${join(folder, 'tokenizer.json')}: ${(error as Error).message}`, { cause: error });
+      throw new UserError(`cannot use ${join(folder, 'tokenizer.json')}: ${(error as Error).message}`, {
+        cause: error,
+      });
     }
   }
 
@@ -151,7 +154,7 @@ export class Tokenizer {
   applyChatTemplate(messages: readonly ChatMessage[], options: ChatTemplateOptions = {}): string {
     const { tools = null, documents = null, addGenerationPrompt = false, continueFinalMessage = false } = options;
     if (addGenerationPrompt && continueFinalMessage) {
-      throw new Error('addGenerationPrompt and continueFinalMessage exclude each other');
+      throw new UserError('addGenerationPrompt and continueFinalMessage exclude each other');
     }
     const text = chatTemplate(this.templateSource(options)).render(
       {
@@ -177,7 +180,7 @@ export class Tokenizer {
     const { chatTemplates, folder } = this.files;
     const source = (tools && chatTemplates.tool_use) || chatTemplates.default;
     if (source === undefined) {
-      throw new Error(
+      throw new UserError(
         `${folder} has no chat template (chat_template.jinja, or chat_template in tokenizer_config.json). ` +
           `Base models often lack one: set actor_rollout_ref.model.custom_chat_template`,
       );
@@ -213,7 +216,7 @@ function openFinalMessage(text: string, last: ChatMessage | undefined): string {
   const content = typeof last?.content === 'string' ? last.content.trim() : '';
   const at = content === '' ? -1 : text.lastIndexOf(content);
   if (at < 0) {
-    throw new Error('continueFinalMessage needs a last message whose text the template prints unchanged');
+    throw new UserError('continueFinalMessage needs a last message whose text the template prints unchanged');
   }
   return text.slice(0, at + content.length);
 }
