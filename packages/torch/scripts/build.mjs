@@ -25,6 +25,7 @@ import { runMain, SetUpError } from './set-up-error.mjs';
 
 const require = createRequire(import.meta.url);
 const PRODUCTS = ['verlet_torch.node', 'verlet_environment.node', 'verlet_probe'];
+const KEPT_BUILDS = 12;
 const COMPILE_DEADLINE_MS = 60 * 60_000;
 
 /** @returns {Promise<{ cached: boolean, file: string }>} */
@@ -45,7 +46,8 @@ export async function buildAddon(libtorch) {
       copyProducts(kept, output);
     } else {
       await compile(libtorch, cuda, output);
-      keep(output, kept);
+      // A source edited while the compiler ran belongs to another key.
+      if (cacheKey(libtorch, cuda) === key) keep(output, kept);
     }
     const record = {
       file: path.join(libtorch.variant, PRODUCTS[0]),
@@ -181,11 +183,18 @@ function keep(output, kept) {
     copyProducts(output, temporary);
     rmSync(kept, { recursive: true, force: true });
     renameSync(temporary, kept);
+    prune(path.dirname(kept));
   } catch (error) {
     // The cache only saves time.
     say(`could not keep the build in ${kept}: ${error.message}`);
     rmSync(temporary, { recursive: true, force: true });
   }
+}
+
+function prune(folder) {
+  const entries = readdirSync(folder).map((name) => ({ name, time: statSync(path.join(folder, name)).mtimeMs }));
+  entries.sort((a, b) => b.time - a.time);
+  for (const { name } of entries.slice(KEPT_BUILDS)) rmSync(path.join(folder, name), { recursive: true, force: true });
 }
 
 function replace(file, content) {

@@ -9,21 +9,25 @@ export function findCudaToolkit(libtorch) {
   const wheels = path.join(path.dirname(libtorch.folder), 'nvidia');
   const wheelParts = existsSync(wheels) ? readdirSync(wheels).map((name) => path.join(wheels, name)) : [];
   const homes = [process.env.CUDA_HOME, process.env.CUDA_PATH, nvccHome(), '/usr/local/cuda'].filter(Boolean);
-  const roots = [...homes, ...wheelParts];
 
+  // The toolkit's headers come first; what it lacks (cuBLAS, cuSPARSE and cuSOLVER are often left out) the wheels may have.
   const home = homes.find((root) => existsSync(path.join(root, 'include/cuda_runtime_api.h')));
-  const include = home
-    ? includeFolders(home)
-    : wheelParts.flatMap(includeFolders).filter((folder) => !folder.includes('/nccl/'));
-  const hasHeader = (name) => include.some((folder) => existsSync(path.join(folder, name)));
+  const include = home ? includeFolders(home) : [];
   // ATen/cuda/CUDAContext.h includes all of these.
-  if (!['cuda_runtime_api.h', 'cublas_v2.h', 'cusparse.h', 'cusolverDn.h'].every(hasHeader)) return undefined;
+  for (const header of ['cuda_runtime_api.h', 'cublas_v2.h', 'cusparse.h', 'cusolverDn.h']) {
+    const holds = (folder) => existsSync(path.join(folder, header));
+    if (include.some(holds)) continue;
+    const root = wheelParts.find((part) => includeFolders(part).some(holds));
+    if (!root) return undefined;
+    include.push(...includeFolders(root));
+  }
 
   const nccl = [...wheelParts, ...homes, '/usr'].find((root) => existsSync(path.join(root, 'include/nccl.h')));
   const nvcc = homes.map((root) => path.join(root, 'bin/nvcc')).find((file) => existsSync(file));
   return {
     include,
-    cudart: findLibrary(roots, /^libcudart\.so(\.\d+)?$/),
+    // The runtime that libtorch_cuda was made for, before another of the same name.
+    cudart: findLibrary([...wheelParts, ...homes], /^libcudart\.so(\.\d+)?$/),
     ncclInclude: nccl && path.join(nccl, 'include'),
     ncclLibrary: nccl && findLibrary([nccl], /^libnccl\.so(\.\d+)?$/),
     nvcc,
