@@ -126,11 +126,13 @@ async function* withTools(
       content.shown = Math.max(content.shown, until);
       continue;
     }
-    const parsed = parser.parse(forced + content.text, tools);
+    const thought = thoughtOf(content.text);
+    const parsed = parser.parse(forced + content.text.slice(thought.length), tools);
     // Ids of our own: some formats number calls from zero in every turn, and histories need them unique.
     const toolCalls = parsed.calls.map((call) => toToolCall({ ...call, id: undefined }));
     const hasCalls = toolCalls.length > 0;
-    const whole = hasCalls ? parsed.content.trimEnd() : parser.needsSpecialTokens ? parsed.content : content.text;
+    const spoken = hasCalls ? parsed.content.trimEnd() : parsed.content;
+    const whole = hasCalls || parser.needsSpecialTokens ? thought + spoken : content.text;
     const shown = content.text.slice(0, content.shown);
     const finishReason = hasCalls && end.finishReason === 'stop' ? 'tool_calls' : end.finishReason;
     yield {
@@ -140,6 +142,13 @@ async function* withTools(
       end: { ...end, finishReason, toolCalls: parallel ? toolCalls : toolCalls.slice(0, 1) },
     };
   }
+}
+
+/** The thinking at the start, tags included: a call that is only thought about is not a call. */
+function thoughtOf(text: string): string {
+  const end = text.lastIndexOf('</think>');
+  if (end >= 0) return text.slice(0, end + '</think>'.length);
+  return /^\s*<think>/.test(text) ? text : '';
 }
 
 /** How much of the text can be shown before it is known whether a tool call follows. */

@@ -1,0 +1,164 @@
+import { basename } from 'node:path';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { toolParser, toolParserNames } from '../../agents/tools/parsers/index.js';
+import { UserError } from '../../config/errors.js';
+import { resolveModel } from '../../models/hub/index.js';
+import { Tokenizer } from '../../models/tokenizer/index.js';
+import { startServer, withCallHints } from '../../rollout/server/index.js';
+import type { ServerTokenizer } from '../../rollout/server/types.js';
+import type { Engine } from '../../rollout/types.js';
+import { type CommandInvocation, type CommandModule, EXIT } from '../command.js';
+
+/** What the engine is told; each is absent unless given. */
+export interface ServedEngineOptions {
+  device?: string;
+  dtype?: string;
+  maxModelLength?: number;
+  maxNumSeqs?: number;
+  maxNumBatchedTokens?: number;
+  gpuMemoryUtilization?: number;
+}
+
+export interface ServedModel {
+  engine: Engine;
+  tokenizer: ServerTokenizer & { vocabSize?: number };
+}
+
+export type LoadServedModel = (nameOrPath: string, options: ServedEngineOptions) => Promise<ServedModel>;
+
+interface ServeOptions extends ServedEngineOptions {
+  host: string;
+  port: number;
+  apiKey?: string;
+  servedModelName?: string;
+  toolCallParser: string;
+  maxBodyMb: number;
+  requestTimeout: number;
+  shutdownTimeout: number;
+  control?: boolean;
+}
+
+export const command: CommandModule = {
+  name: 'serve',
+  summary: 'Serve a model with an OpenAI-compatible API',
+
+  configure(command: Command) {
+    command
+      .argument('<model>', 'folder of a model, or its name on the Hugging Face hub')
+      .option('--host <address>', 'address to listen on; others than loopback need an API key', '127.0.0.1')
+      .option('--port <number>', 'port to listen on, 0 for a free one', wholeNumber, 8000)
+      .option('--api-key <key>', 'key that clients must send (default: $VERLET_API_KEY)')
+      .option('--served-model-name <name>', 'name that clients ask for (default: the model as given)')
+      .addOption(
+        new Option('--tool-call-parser <format>', 'how the model writes tool calls')
+          .choices(['none', ...toolParserNames()])
+          .default('hermes'),
+      )
+      .option('--device <device>', 'cpu, cuda, cuda:1 (default: a GPU where there is one)')
+      .option('--dtype <type>', 'float32, bfloat16 or float16 (default: what the model was saved in)')
+      .option('--max-model-length <tokens>', 'longest prompt and answer together', positiveNumber)
+      .option('--max-num-seqs <number>', 'sequences sampled at a time', positiveNumber)
+      .option('--max-num-batched-tokens <number>', 'tokens processed in one step', positiveNumber)
+      .option('--gpu-memory-utilization <share>', 'share of the GPU memory to use', share)
+      .option('--max-body-mb <number>', 'largest request in MiB', positiveNumber, 16)
+      .option('--request-timeout <seconds>', 'longest time for one request', positiveNumber, 1800)
+      .option('--shutdown-timeout <seconds>', 'how long requests may go on after Ctrl-C', wholeNumber, 10)
+      .option('--control', 'offer /sleep, /wake_up and /reset_prefix_cache to clients')
+      .addHelpText(
+        'after',
+        `
+Examples:
+  verlet serve Qwen/Qwen2.5-0.5B-Instruct
+  verlet serve checkpoints/global_step_100/actor/huggingface --port 8080 --served-model-name mine
+  VERLET_API_KEY=secret verlet serve ./model --host 0.0.0.0`,
+      );
+  },
+
+  run: (invocation) => serveModel(invocation, loadModel),
+};
+
+/** Serves until `signal` aborts or the process is told to end. */
+export async function serveModel(invocation: CommandInvocation, load: LoadServedModel): Promise<number> {
+  const { args, io, signal } = invocation;
+  const options = invocation.options as unknown as ServeOptions;
+  const name = args[0]!;
+  const { device, dtype, maxModelLength, maxNumSeqs, maxNumBatchedTokens, gpuMemoryUtilization } = options;
+  const engineOptions = { device, dtype, maxModelLength, maxNumSeqs, maxNumBatchedTokens, gpuMemoryUtilization };
+  const { engine, tokenizer } = await load(name, engineOptions);
+  try {
+    const model = options.servedModelName ?? (/^[./~]/.test(name) ? basename(name) : name);
+    const server = await listen({
+      host: options.host,
+      port: options.port,
+      apiKey: options.apiKey ?? (process.env.VERLET_API_KEY || undefined),
+      model,
+      engine,
+      tokenizer,
+      vocabSize: tokenizer.vocabSize,
+      toolCallParser: options.toolCallParser === 'none' ? undefined : withCallHints(toolParser(options.toolCallParser)),
+      maxBodyBytes: options.maxBodyMb * 1024 * 1024,
+      requestTimeoutMs: options.requestTimeout * 1000,
+      control: options.control,
+      onError: (error) => io.note(error instanceof Error ? (error.stack ?? error.message) : String(error)),
+    });
+    io.print(`${model} at ${server.url}/v1`);
+    await endOf(signal);
+    io.note(`stopping; requests may go on for ${options.shutdownTimeout} s`);
+    await server.close({ deadlineMs: options.shutdownTimeout * 1000 });
+    return EXIT.ok;
+  } finally {
+    await engine.close();
+  }
+}
+
+async function listen(options: Parameters<typeof startServer>[0]) {
+  try {
+    return await startServer(options);
+  } catch (error) {
+    throw new UserError((error as Error).message, { cause: error });
+  }
+}
+
+/** Ctrl-C aborts the signal; process managers send SIGTERM. */
+function endOf(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      process.off('SIGTERM', end);
+      resolve();
+    };
+    process.once('SIGTERM', end);
+    signal.addEventListener('abort', end, { once: true });
+    if (signal.aborted) end();
+  });
+}
+
+async function loadModel(nameOrPath: string, options: ServedEngineOptions): Promise<ServedModel> {
+  const folder = await resolveModel(nameOrPath);
+  const tokenizer = await Tokenizer.load(folder);
+  const { loadEngine } = await rolloutModule();
+  return { engine: await loadEngine(folder, options), tokenizer };
+}
+
+/** Loaded late: the engine brings libtorch, which `verlet serve --help` should not wait for. */
+async function rolloutModule() {
+  const path = '../../rollout/index.js';
+  return (await import(path)) as { loadEngine(folder: string, options: ServedEngineOptions): Promise<Engine> };
+}
+
+function wholeNumber(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 0) throw new InvalidArgumentError('It must be a whole number.');
+  return value;
+}
+
+function positiveNumber(text: string): number {
+  const value = Number(text);
+  if (!Number.isFinite(value) || value <= 0) throw new InvalidArgumentError('It must be a number above 0.');
+  return value;
+}
+
+function share(text: string): number {
+  const value = Number(text);
+  if (!(value > 0 && value <= 1)) throw new InvalidArgumentError('It must be above 0 and at most 1.');
+  return value;
+}
