@@ -1,0 +1,88 @@
+/** Logits to tokens: penalties and bans first, then one draw per row whose noise depends on (seed, sample, position) alone. */
+import { aten, scope, stack, type Tensor, tensor } from '@verlet/torch';
+import type { Sequence } from './sequence.js';
+import type { TopLogProb } from './types.js';
+
+export interface Sampled {
+  tokenId: number;
+  logProb: number;
+  topLogProbs?: TopLogProb[];
+}
+
+function needsAdjusting(sequence: Sequence): boolean {
+  const { repetitionPenalty, presencePenalty, frequencyPenalty, minTokens } = sequence.sampling;
+  return repetitionPenalty !== 1 || presencePenalty !== 0 || frequencyPenalty !== 0 || sequence.numOutput < minTokens;
+}
+
+/** A copy of one row of logits with penalties applied and end tokens banned while the output is too short. */
+function adjusted(row: Tensor, sequence: Sequence, endTokens: readonly number[]): Tensor {
+  const values = row.to('float32').toFloat32Array();
+  const { repetitionPenalty, presencePenalty, frequencyPenalty, minTokens, stopTokenIds } = sequence.sampling;
+  if (repetitionPenalty !== 1)
+    for (const token of new Set(sequence.tokens)) {
+      const value = values[token]!;
+      values[token] = value > 0 ? value / repetitionPenalty : value * repetitionPenalty;
+    }
+  if (presencePenalty !== 0 || frequencyPenalty !== 0) {
+    const counts = new Map<number, number>();
+    for (const token of sequence.tokens.slice(sequence.promptLength)) counts.set(token, (counts.get(token) ?? 0) + 1);
+    for (const [token, count] of counts) values[token]! -= presencePenalty + frequencyPenalty * count;
+  }
+  if (sequence.numOutput < minTokens)
+    for (const token of [...endTokens, ...stopTokenIds]) values[token] = Number.NEGATIVE_INFINITY;
+  return tensor(values);
+}
+
+/**
+ * One token for each row.
+ *
+ * @param logits [rows, vocabulary]; row k belongs to `sequences[k]`
+ * @param endTokens the model's own, banned while `minTokens` is not reached
+ */
+export function sampleTokens(logits: Tensor, sequences: readonly Sequence[], endTokens: readonly number[]): Sampled[] {
+  return scope(() => {
+    const rows = sequences.length;
+    const floats = (pick: (sequence: Sequence) => number): Tensor => tensor(Float32Array.from(sequences, pick));
+    const ints = (pick: (sequence: Sequence) => number): Tensor =>
+      tensor(Float64Array.from(sequences, pick), { dtype: 'int64' });
+    let working = logits;
+    const changed = sequences.map(needsAdjusting);
+    if (changed.includes(true))
+      working = stack(
+        sequences.map((sequence, k) =>
+          changed[k] ? adjusted(logits.select(0, k), sequence, endTokens) : logits.select(0, k).to('float32'),
+        ),
+      );
+    const temperature = floats((sequence) => sequence.sampling.temperature);
+    const [tokens, logProbs] = aten.verlet_sample(
+      working,
+      temperature,
+      ints((sequence) => sequence.sampling.topK),
+      floats((sequence) => sequence.sampling.topP),
+      floats((sequence) => sequence.sampling.minP),
+      ints((sequence) => sequence.seed),
+      ints((sequence) => sequence.sampleIndex),
+      ints((sequence) => sequence.numOutput),
+    );
+    const ids = tokens.toInt32Array();
+    const chosen = logProbs.toFloat32Array();
+    const sampled: Sampled[] = Array.from({ length: rows }, (_, k) => ({ tokenId: ids[k]!, logProb: chosen[k]! }));
+    for (let k = 0; k < rows; k++) {
+      const { topLogProbs, temperature: heat } = sequences[k]!.sampling;
+      if (!changed[k] && topLogProbs === 0) continue;
+      // The trainer knows nothing of penalties: what is reported is the plain distribution at this temperature.
+      const plain = logits
+        .select(0, k)
+        .to('float32')
+        .div(heat > 0 ? heat : 1)
+        .logSoftmax(-1);
+      if (changed[k]) sampled[k]!.logProb = plain.select(0, ids[k]!).item();
+      if (topLogProbs > 0) {
+        const [values, indices] = plain.topk(topLogProbs);
+        const best = indices.toInt32Array();
+        sampled[k]!.topLogProbs = Array.from(values.toFloat32Array(), (logProb, j) => ({ tokenId: best[j]!, logProb }));
+      }
+    }
+    return sampled;
+  });
+}
