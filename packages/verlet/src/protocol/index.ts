@@ -1,0 +1,2 @@
+/** DataProto: the batch that travels from the loader to the optimizer. */
+export * from './data-proto.js';
