@@ -4,7 +4,7 @@ import { cleanAnswer } from './clean.js';
 import { type Exact, evaluateExactly, isReal, multiply as multiplyExact, type Point, sameExact } from './exact.js';
 import { type Expression, infinitySign, sameTree, variablesOf } from './expression.js';
 import { Evaluator, isNegligible, multiply, nearlySame, type Value } from './numeric.js';
-import { isZero, rational } from './rational.js';
+import { bitLength, isZero, rational } from './rational.js';
 
 /** How a verdict was reached; `undecided` counts as not equal. */
 export type Evidence = 'string' | 'exact' | 'numeric' | 'sampled' | 'structure' | 'text' | 'undecided';
@@ -68,6 +68,9 @@ function sameAt(
   const b = valueAt(right, point, budget, allowComplex);
   if (!a || !b) return 'nowhere';
   if (isExact(a) && isExact(b)) return sameExact(a, b) ? 'exact' : 'different';
+  // A fraction finer than the numeric precision may be a long approximation: 80 digits of pi are not pi.
+  const exact = isExact(a) ? a : isExact(b) ? b : undefined;
+  if (point.size === 0 && exact && bitLength(exact.re.denominator) > 160) return 'different';
   const evaluator = new Evaluator(point, budget, allowComplex);
   return nearlySame(isExact(a) ? evaluator.value(left) : a, isExact(b) ? evaluator.value(right) : b)
     ? 'numeric'

@@ -1,0 +1,40 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { isEquivalent } from '../../src/rewards/equivalence/index.js';
+
+const pathOf = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+const python = process.env.VERLET_PYTHON ?? 'python3';
+const probe = spawnSync(python, ['-c', 'import sympy, antlr4'], { timeout: 60_000 });
+const problem = probe.status === 0 ? '' : `${python} cannot import sympy and antlr4`;
+if (problem) console.warn(`the comparison with sympy is skipped: ${problem}`);
+
+interface Pair {
+  prediction: string;
+  reference: string;
+  equal: boolean;
+}
+
+/** `measure.mjs` beside this file does the same over all pairs and prints the table. */
+test.skipIf(problem)('on held-out pairs we are at least as accurate as sympy, with no more false positives', () => {
+  const file = pathOf('../fixtures/equivalence-pairs-held-out.json');
+  const pairs = JSON.parse(readFileSync(file, 'utf8')) as Pair[];
+  const output = execFileSync(python, [pathOf('./sympy_peer.py'), file], {
+    encoding: 'utf8',
+    timeout: 110_000,
+    stdio: 'pipe',
+  });
+  const theirs = output
+    .trim()
+    .split('\n')
+    .map((line) => (JSON.parse(line) as { equal: boolean }).equal);
+  const ours = pairs.map((pair) => isEquivalent(pair.prediction, pair.reference));
+  const right = (verdicts: boolean[]) => verdicts.filter((verdict, index) => verdict === pairs[index]!.equal).length;
+  const falsePositives = (verdicts: boolean[]) =>
+    verdicts.filter((verdict, index) => verdict && !pairs[index]!.equal).length;
+  expect(theirs.length).toBe(pairs.length);
+  expect(right(theirs)).toBeGreaterThan(pairs.length / 2); // the peer really ran
+  expect(right(ours)).toBeGreaterThanOrEqual(right(theirs));
+  expect(falsePositives(ours)).toBe(0);
+});
