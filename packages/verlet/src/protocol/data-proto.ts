@@ -165,8 +165,8 @@ export class DataProto {
     return scope(() => {
       const byDevice = new Map<string, Tensor>();
       const index = (device: string): Tensor => {
-        let made = byDevice.get(device);
-        if (!made) byDevice.set(device, (made = tensor(Int32Array.from(indices), { dtype: 'int64', device })));
+        const made = byDevice.get(device) ?? tensor(Int32Array.from(indices), { dtype: 'int64', device });
+        byDevice.set(device, made);
         return made;
       };
       return this.mapRows(
@@ -364,7 +364,7 @@ function mergeMeta(metas: readonly MetaInfo[]): MetaInfo {
       if (key === 'metrics') {
         for (const item of Array.isArray(value) ? value : [value])
           for (const [name, metric] of Object.entries(item as Record<string, unknown>))
-            (metrics[name] ??= []).push(...(Array.isArray(metric) ? metric : [metric]));
+            metrics[name] = [...(metrics[name] ?? []), ...(Array.isArray(metric) ? metric : [metric])];
       } else if (key in merged && !deepEqual(merged[key], value))
         throw new DataProtoError(`concat: meta info '${key}' differs between the parts`);
       else merged[key] = value;
