@@ -194,7 +194,11 @@ describe('against a server that does not', () => {
       .output;
     expect(output.tokenIds).toEqual(expected);
     expect(output.logProbs).toHaveLength(expected.length);
-    expect(proxy.bodies[1]).toMatchObject({ prompt: ids(`Q?${ANSWER.slice(0, 5)}`), max_tokens: 95, min_tokens: 1 });
+    const sampled = proxy.bodies[1].prompt.length - 2;
+    expect(sampled).toBeGreaterThanOrEqual(5);
+    expect(proxy.bodies[1].prompt).toEqual([...ids('Q?'), ...expected.slice(0, sampled)]);
+    expect(proxy.bodies[1].max_tokens).toBe(100 - sampled);
+    expect(proxy.bodies[1].min_tokens ?? 0).toBe(Math.max(0, 6 - sampled));
     expect(proxy.bodies[1].seed).not.toBe(3);
   });
 
@@ -217,7 +221,7 @@ describe('against a server that does not', () => {
   it('does not continue what cannot be continued, and says so', async () => {
     proxy.plan.push({ kind: 'cut', afterEvents: 5 });
     const output = engine.submit({ promptIds: ids('Q?'), sampling: { stop: ['zzz'] } }).output;
-    await expect(output).rejects.toThrow(/broke off after 5 tokens and cannot be continued/);
+    await expect(output).rejects.toThrow(/broke off after \d+ tokens and cannot be continued/);
   });
 
   it('gives up after its retries, with the server’s words', async () => {
@@ -237,17 +241,17 @@ describe('against a server that does not', () => {
   });
 
   it('takes silence for a failure', async () => {
-    const alert = await connect({ idleTimeoutMs: 50 });
+    const alert = await connect({ idleTimeoutMs: 1000 });
     proxy.plan.push({ kind: 'silence', afterEvents: 3 });
     expect((await alert.submit({ promptIds: ids('Q?') }).output).tokenIds).toEqual(expected);
     await alert.close();
   });
 
   it('keeps the deadline', async () => {
-    const hurried = await connect({ timeoutMs: 80 });
+    const hurried = await connect({ timeoutMs: 1500 });
     behind.hangAfter = 3;
     await expect(hurried.submit({ promptIds: ids('Q?') }).output).rejects.toThrow(
-      /not finished within 80 ms; 3 tokens had come/,
+      /not finished within 1500 ms; 3 tokens had come/,
     );
     await hurried.close();
   });

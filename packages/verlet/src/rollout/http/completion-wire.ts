@@ -85,7 +85,7 @@ export function readChunk(data: unknown, numTopLogProbs: number): WireChunk {
   if (logProbs.length !== tokenIds.length) {
     throw new HttpEngineError(
       `the server sent ${tokenIds.length} token ids with ${logProbs.length} log-probs; it must offer logprobs and ` +
-        'return_token_ids on /v1/completions (vLLM 0.10.2 and later, or verlet serve)',
+        'return_token_ids on /v1/completions (recent vLLM and SGLang do, and verlet serve)',
     );
   }
   const tokens = tokenIds.map((tokenId, at) => ({
@@ -115,6 +115,6 @@ function idOfToken(token: string): number {
   if (id !== undefined) return Number(id);
   throw new HttpEngineError(
     `the server names tokens by text (${JSON.stringify(token)}), which cannot be turned back into ids; it must honour ` +
-      'return_token_ids and return_tokens_as_token_ids on /v1/completions (vLLM 0.10.2 and later, or verlet serve)',
+      'return_token_ids and return_tokens_as_token_ids on /v1/completions (recent vLLM and SGLang do, and verlet serve)',
   );
 }

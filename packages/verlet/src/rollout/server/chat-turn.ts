@@ -25,6 +25,8 @@ export interface ChatTurnRequest {
   templateOptions?: Record<string, unknown>;
   session?: CaptureSession;
   signal: AbortSignal;
+  /** See `GenerateRequest.pause`. */
+  pause: () => number;
   /** The request field the conversation came in, for errors. */
   param: string;
 }
@@ -70,6 +72,7 @@ export async function startChatTurn(options: ServerOptions, request: ChatTurnReq
     sampling,
     n: request.n,
     signal: request.signal,
+    pause: request.pause,
     keepSpecialTokens: tools.length > 0 && parser!.needsSpecialTokens,
   });
   if (tools.length === 0) return { promptIds, deltas: withoutTools(deltas) };

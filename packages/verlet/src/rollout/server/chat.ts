@@ -1,7 +1,15 @@
 /** `POST /v1/chat/completions`. */
 import type { TokenEvent } from '../types.js';
 import { type ChatDelta, type ChatTurn, startChatTurn, type ToolCall, type ToolChoice } from './chat-turn.js';
-import { checkChoices, checkModel, type EndpointContext, newId, streamAnswer, unixSeconds } from './endpoint.js';
+import {
+  checkChoices,
+  checkModel,
+  type EndpointContext,
+  newId,
+  pauseFor,
+  streamAnswer,
+  unixSeconds,
+} from './endpoint.js';
 import { invalidParameter } from './errors.js';
 import { chatLogProbs } from './logprobs.js';
 import { fromChatMessages, fromChatTools } from './messages.js';
@@ -37,6 +45,7 @@ export async function chatCompletions(context: EndpointContext, body: unknown): 
     templateOptions: request.chat_template_kwargs ?? undefined,
     session,
     signal: scope.signal,
+    pause: pauseFor(context, request.stream),
     param: 'messages',
   });
   scope.countPrompt(turn.promptIds.length);

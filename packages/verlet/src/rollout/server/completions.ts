@@ -1,6 +1,14 @@
 /** `POST /v1/completions`: text or token ids in, text (and token ids) out. */
 import type { TokenEvent } from '../types.js';
-import { checkChoices, checkModel, type EndpointContext, newId, streamAnswer, unixSeconds } from './endpoint.js';
+import {
+  checkChoices,
+  checkModel,
+  type EndpointContext,
+  newId,
+  pauseFor,
+  streamAnswer,
+  unixSeconds,
+} from './endpoint.js';
 import { unsupported } from './errors.js';
 import { type ChoiceDelta, generate, merge } from './generate.js';
 import { completionLogProbs } from './logprobs.js';
@@ -32,8 +40,16 @@ export async function completions(context: EndpointContext, body: unknown): Prom
   checkChoices(options, n * prompts.length);
   const { engine, tokenizer } = options;
   const fitted = prompts.map((ids) => fitToContext(sampling, ids.length, engine.maxModelLength, 'prompt'));
+  const pause = pauseFor(context, request.stream);
   const streams = prompts.map((promptIds, at) =>
-    generate(engine, tokenizer, { promptIds, sampling: fitted[at]!, n, signal: scope.signal, firstIndex: at * n }),
+    generate(engine, tokenizer, {
+      promptIds,
+      sampling: fitted[at]!,
+      n,
+      signal: scope.signal,
+      pause,
+      firstIndex: at * n,
+    }),
   );
   const writer = new CompletionWriter(context, request, prompts, n);
   const deltas = streams.length === 1 ? streams[0]! : merge(streams);

@@ -15,6 +15,11 @@ export interface EndpointContext {
 
 export type Endpoint = (context: EndpointContext, body: unknown) => Promise<Response>;
 
+/** Streams get tokens as they come; a whole answer is gathered in one go. */
+export function pauseFor({ scope }: EndpointContext, isStream: boolean | null | undefined): () => number {
+  return isStream ? () => scope.streamPauseMs : () => Number.POSITIVE_INFINITY;
+}
+
 export function checkModel(options: ServerOptions, model: string): void {
   if (model === options.model) return;
   throw new ApiError(

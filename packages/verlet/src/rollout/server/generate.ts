@@ -30,6 +30,8 @@ export interface GenerateRequest {
   /** The index of the first choice, when one request has several prompts. */
   firstIndex?: number;
   keepSpecialTokens?: boolean;
+  /** Milliseconds to let tokens gather before the next deltas; asked anew each time. Infinity: until all is sampled. */
+  pause?: () => number;
 }
 
 /** Submits at once; the samples run whether or not the stream is read, and are aborted when reading stops early. */
@@ -38,7 +40,7 @@ export function generate(
   tokenizer: ServerTokenizer,
   request: GenerateRequest,
 ): AsyncGenerator<ChoiceDelta> {
-  const { promptIds, sampling, n, signal, firstIndex = 0, keepSpecialTokens = false } = request;
+  const { promptIds, sampling, n, signal, firstIndex = 0, keepSpecialTokens = false, pause = () => 0 } = request;
   const controller = new AbortController();
   const anySignal = AbortSignal.any([signal, controller.signal]);
   const stopTokenIds = new Set(sampling.stopTokenIds);
@@ -55,7 +57,7 @@ export function generate(
     });
     return readChoice(generation, firstIndex + sampleIndex, text, signal);
   });
-  return abortOnReturn(merge(streams), controller);
+  return abortOnReturn(gather(streams, pause), controller);
 }
 
 async function* readChoice(
@@ -93,34 +95,105 @@ async function* abortOnReturn<T>(source: AsyncGenerator<T>, controller: AbortCon
   }
 }
 
+/**
+ * Deltas of all choices. Whatever a choice gained since the last time comes as one delta, so that a slow reader, or one of
+ * many, gets fewer and larger pieces instead of falling behind the engine.
+ */
+async function* gather(choices: AsyncIterable<ChoiceDelta>[], pause: () => number): AsyncGenerator<ChoiceDelta> {
+  const gained = new Map<number, ChoiceDelta>();
+  const news = new Signal();
+  const over = new Signal();
+  let live = choices.length;
+  let failure: { error: unknown } | undefined;
+  for (const choice of choices) {
+    pump(choice, (delta) => {
+      const before = gained.get(delta.index);
+      gained.set(delta.index, before ? join(before, delta) : delta);
+      news.raise();
+    })
+      .catch((error) => {
+        failure ??= { error };
+      })
+      .finally(() => {
+        live--;
+        if (live === 0 || failure) over.raise();
+        news.raise();
+      });
+  }
+  for (;;) {
+    const deltas = [...gained.values()];
+    gained.clear();
+    yield* deltas;
+    if (failure) throw failure.error;
+    if (live === 0 && gained.size === 0) return;
+    if (gained.size === 0) await news.wait();
+    if (live > 0 && !failure) await over.wait(pause());
+  }
+}
+
+async function pump<T>(source: AsyncIterable<T>, take: (item: T) => void): Promise<void> {
+  for await (const item of source) take(item);
+}
+
+/** Gathers into the earlier one: copying per token would be quadratic in a long answer. */
+function join(earlier: ChoiceDelta, later: ChoiceDelta): ChoiceDelta {
+  earlier.text += later.text;
+  earlier.tokens.push(...later.tokens);
+  earlier.textOffsets.push(...later.textOffsets);
+  earlier.end = later.end;
+  return earlier;
+}
+
+/** Shorter pauses than this are not worth a timer. */
+const SHORTEST_PAUSE_MS = 2;
+
+/** Something one waiter waits for; raised before it waits, it does not wait. */
+class Signal {
+  private isRaised = false;
+  private wake = () => {};
+
+  raise(): void {
+    this.isRaised = true;
+    this.wake();
+  }
+
+  async wait(milliseconds = Number.POSITIVE_INFINITY): Promise<void> {
+    if (!this.isRaised && milliseconds >= SHORTEST_PAUSE_MS) {
+      await new Promise<void>((resolve) => {
+        const timer = Number.isFinite(milliseconds) ? setTimeout(resolve, milliseconds) : undefined;
+        this.wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    this.isRaised = false;
+  }
+}
+
 /** Items of all sources in the order they come; the first failure ends it. */
 export async function* merge<T>(sources: AsyncIterable<T>[]): AsyncGenerator<T> {
   const arrived: T[] = [];
+  const news = new Signal();
   let live = sources.length;
   let failure: { error: unknown } | undefined;
-  let wakeReader = () => {};
   for (const source of sources) {
-    void (async () => {
-      try {
-        for await (const item of source) {
-          arrived.push(item);
-          wakeReader();
-        }
-      } catch (error) {
+    pump(source, (item) => {
+      arrived.push(item);
+      news.raise();
+    })
+      .catch((error) => {
         failure ??= { error };
-      } finally {
+      })
+      .finally(() => {
         live--;
-        wakeReader();
-      }
-    })();
+        news.raise();
+      });
   }
   for (;;) {
     while (arrived.length > 0) yield arrived.shift()!;
     if (failure) throw failure.error;
     if (live === 0) return;
-    await new Promise<void>((resolve) => {
-      wakeReader = resolve;
-      if (arrived.length > 0 || failure || live === 0) resolve();
-    });
+    await news.wait();
   }
 }

@@ -2,6 +2,8 @@
 import { ApiError } from './errors.js';
 import type { ServerMetrics } from './metrics.js';
 
+const MAX_PIECES_PER_SECOND = 4000;
+
 export class RequestScope {
   private readonly controller = new AbortController();
   private readonly startedAt = performance.now();
@@ -28,6 +30,14 @@ export class RequestScope {
 
   get signal(): AbortSignal {
     return this.controller.signal;
+  }
+
+  /**
+   * How long a stream should gather tokens before its next piece. A piece costs the process about as much whatever it
+   * holds, so many streams at a time get theirs less often; a few get every token at once.
+   */
+  get streamPauseMs(): number {
+    return (this.live.size / MAX_PIECES_PER_SECOND) * 1000;
   }
 
   abort(reason: ApiError): void {

@@ -1,7 +1,7 @@
 /** `POST /v1/responses`, the part that needs no stored conversation. */
 import type { TokenEvent } from '../types.js';
 import { type ChatTurn, startChatTurn, type ToolCall, type ToolChoice } from './chat-turn.js';
-import { checkModel, type EndpointContext, newId, streamAnswer, unixSeconds } from './endpoint.js';
+import { checkModel, type EndpointContext, newId, pauseFor, streamAnswer, unixSeconds } from './endpoint.js';
 import { toApiError } from './errors.js';
 import type { Item } from './item-store.js';
 import { chatLogProbs } from './logprobs.js';
@@ -32,6 +32,7 @@ export async function responses(context: EndpointContext, body: unknown): Promis
     n: 1,
     session,
     signal: scope.signal,
+    pause: pauseFor(context, request.stream),
     param: 'input',
   });
   scope.countPrompt(turn.promptIds.length);

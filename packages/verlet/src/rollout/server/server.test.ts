@@ -198,7 +198,7 @@ describe('chat completions', () => {
       -1,
     );
     const deltas = chunks.map((chunk) => chunk.choices[0].delta);
-    expect(deltas.filter((delta) => delta.content).length).toBeGreaterThan(5);
+    expect(deltas.filter((delta) => delta.content).length).toBeGreaterThan(1);
     expect(deltas.map((delta) => delta.content ?? '').join('')).toBe('Let me add.');
     const calls = deltas.flatMap((delta) => delta.tool_calls ?? []);
     expect(calls).toMatchObject([{ index: 0, function: { name: 'add', arguments: '{"a":1}' } }]);
