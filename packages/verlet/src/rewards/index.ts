@@ -8,4 +8,5 @@ export * from './judges/index.js';
 export * from './managers/index.js';
 export { RateLimiter, type RateLimits } from './rate-limiter.js';
 export * from './scores/index.js';
+export { describeTrial, inputFromRow, type TrialColumns } from './trial.js';
 export * from './types.js';

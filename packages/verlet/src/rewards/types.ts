@@ -1,3 +1,5 @@
+import { UserError } from '../config/errors.js';
+
 /** The vocabulary of rewards: what a reward function is given, what it may answer, what a manager returns. */
 
 export interface RewardMessage {
@@ -115,8 +117,8 @@ export interface RewardManager {
 }
 
 /** A reward could not be computed. */
-export class RewardError extends Error {
-  override readonly name = 'RewardError';
+export class RewardError extends UserError {
+  override name = 'RewardError';
 }
 
 /** Scores texts with a sequence-classification model; the trainer plugs in the model it holds. */
