@@ -6,6 +6,14 @@ import { fromParquetSchema } from './parquet-schema.js';
 import type { Row, RowSource, TableSchema } from './types.js';
 import { readConverter } from './values.js';
 
+// The library's own decoder drops a byte order mark at the start of every string.
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+const stringFromBytes = (bytes: Uint8Array | undefined) => bytes && decoder.decode(bytes);
+const parsers = {
+  stringFromBytes,
+  jsonFromBytes: (bytes: Uint8Array | undefined) => bytes && JSON.parse(stringFromBytes(bytes) as string),
+};
+
 /** A Parquet file; a block is a row group. Only the footer is read on opening. */
 export class ParquetSource implements RowSource {
   readonly schema: TableSchema;
@@ -55,7 +63,7 @@ export class ParquetSource implements RowSource {
     let rows: Row[];
     try {
       const { buffer: file, metadata } = this;
-      rows = await parquetReadObjects({ file, metadata, rowStart, rowEnd, compressors, utf8: false });
+      rows = await parquetReadObjects({ file, metadata, rowStart, rowEnd, compressors, parsers, utf8: false });
     } catch (error) {
       throw new DataError(
         `row group ${block} (rows ${rowStart} to ${rowEnd - 1}) is damaged: ${(error as Error).message}`,

@@ -126,6 +126,12 @@ describe('Parquet', () => {
     ]);
   });
 
+  it('keeps a byte order mark', async () => {
+    const path = fresh();
+    await writeParquet(path, [{ text: '\uFEFFa' }]);
+    expect(await readAll(path)).toEqual([{ text: '\uFEFFa' }]);
+  });
+
   it('writes a stream, and only under the final name when whole', async () => {
     const path = fresh();
     async function* many(end: number) {

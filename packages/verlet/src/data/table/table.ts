@@ -70,14 +70,14 @@ export class Table {
     return (await this.readBlock(at))[index - block.start] as Row;
   }
 
-  /** Rows in order; only a few blocks are in memory at a time. */
+  /** Rows in order. A block is dropped when its rows have been taken, so any amount streams through. */
   async *rows(start = 0, end = this.numRows): AsyncGenerator<Row> {
     this.checkRange(start, end);
     if (start >= end) return;
     for (let at = this.blockAt(start); at < this.blocks.length; at++) {
       const block = this.blocks[at] as Block;
       if (block.start >= end) return;
-      const rows = await this.readBlock(at);
+      const rows = await (this.cache.get(at) ?? block.source.readBlock(block.blockOfSource));
       for (let i = Math.max(0, start - block.start); i < Math.min(block.rows, end - block.start); i++)
         yield rows[i] as Row;
     }
