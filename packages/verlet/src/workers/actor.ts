@@ -1,0 +1,184 @@
+/** The policy's update: one mini-batch is one optimizer step, made of micro-batches whose gradients add up. */
+import { type AdamW, clipGradNorm, grad, nn, scope, type Tensor, zeros } from '@verlet/torch';
+import {
+  aggLoss,
+  type GlobalCounts,
+  klPenalty,
+  type LossAggMode,
+  type PolicyLossConfig,
+  policyLoss,
+} from '../algorithms/index.js';
+import { PackedAttention } from '../models/attention.js';
+import type { CausalLM } from '../models/transformer.js';
+import type { DataProto } from '../protocol/index.js';
+import type { MetricList } from './metric-list.js';
+import { pack, packRows, type RowSource, rowSource, unpack } from './packing.js';
+
+export interface ActorUpdateConfig extends PolicyLossConfig {
+  loss_agg_mode: LossAggMode;
+  loss_scale_factor?: number | null;
+  entropy_coeff: number;
+  use_kl_loss: boolean;
+  kl_loss_coef: number;
+  kl_loss_type: string;
+  grad_clip: number;
+}
+
+export interface UpdateOptions {
+  temperature: number;
+  recompute: boolean;
+  /** Ranks that share this mini-batch. */
+  dpSize: number;
+  /** Sums a number over all ranks. */
+  sumOverRanks: (value: number) => number;
+  /** Adds up gradients over all ranks before the step. */
+  reduceGradients?: (gradients: ReadonlyMap<string, Tensor>) => void;
+}
+
+export class NonFiniteError extends Error {
+  override readonly name = 'NonFiniteError';
+}
+
+export class ActorUpdater {
+  constructor(
+    private readonly model: CausalLM,
+    private readonly optimizer: AdamW,
+    private readonly config: ActorUpdateConfig,
+  ) {}
+
+  /** One optimizer step over the given rows. */
+  step(
+    batch: DataProto,
+    microBatches: readonly (readonly number[])[],
+    metrics: MetricList,
+    options: UpdateOptions,
+  ): void {
+    const source = rowSource(batch);
+    const rows = microBatches.flat();
+    const counts = this.globalCounts(source, rows, options);
+    this.model.clearGradients();
+    for (const micro of microBatches) scope(() => this.accumulate(batch, source, micro, counts, metrics, options));
+    const gradients = new Map<string, Tensor>();
+    for (const [name, parameter] of this.model.namedParameters())
+      if (parameter.gradient) gradients.set(name, parameter.gradient);
+    options.reduceGradients?.(gradients);
+    const { norm, finite } = clipGradNorm(gradients, this.config.grad_clip);
+    metrics.add({ 'actor/grad_norm': norm });
+    if (!finite) {
+      this.model.clearGradients();
+      throw new NonFiniteError(`the actor's gradient is not finite (norm ${norm})`);
+    }
+    this.optimizer.step(gradients);
+    this.model.clearGradients();
+  }
+
+  /** Counts over the whole mini-batch on all ranks, so that the loss does not depend on how it is cut. */
+  private globalCounts(source: RowSource, rows: readonly number[], options: UpdateOptions): GlobalCounts {
+    let tokens = 0;
+    let sequences = 0;
+    for (const row of rows) {
+      let own = 0;
+      for (let k = 0; k < source.responseWidth; k++) own += source.responseMask[row * source.responseWidth + k]!;
+      tokens += own;
+      if (own > 0) sequences++;
+    }
+    return {
+      dpSize: options.dpSize,
+      batchNumTokens: options.sumOverRanks(tokens),
+      globalBatchSize: options.sumOverRanks(sequences),
+      lossScaleFactor: this.config.loss_scale_factor ?? null,
+    };
+  }
+
+  private accumulate(
+    batch: DataProto,
+    source: RowSource,
+    rows: readonly number[],
+    counts: GlobalCounts,
+    metrics: MetricList,
+    options: UpdateOptions,
+  ): void {
+    const { model, config } = this;
+    const packed = packRows(source, rows, model.device);
+    const context = new PackedAttention(packed.lengths, model.device);
+    const pass = model.model.forwardForTraining(packed.inputIds, context, { recompute: options.recompute });
+    const hidden = pass.hidden.indexSelect(0, packed.predictors);
+    const useEntropy = config.entropy_coeff !== 0;
+    const head = new nn.LogProbHead(hidden, model.headWeight, packed.targets, {
+      temperature: options.temperature,
+      entropy: useEntropy,
+      train: true,
+    });
+
+    const index = nn.indexTensor(rows);
+    const column = (key: string): Tensor | null => batch.batch.get(key)?.indexSelect(0, index).to(model.device) ?? null;
+    const mask = column('response_mask')!.to('float32');
+    const logProb = unpack(head.result.logProbs, packed).setRequiresGrad();
+    const entropy = head.result.entropy ? unpack(head.result.entropy, packed).setRequiresGrad() : null;
+    head.result.logProbs.dispose();
+    head.result.entropy?.dispose();
+
+    const { loss, report } = this.loss({ logProb, entropy, mask, column, counts });
+    metrics.add(report);
+    const inputs = entropy ? [logProb, entropy] : [logProb];
+    const [gradLogProb, gradEntropy] = grad([loss], inputs, [], { allowUnused: true });
+    const gradHidden = head.backward(
+      gradLogProb ? pack(gradLogProb, packed) : zeros([packed.targets.numel], { device: model.device }),
+      gradEntropy ? pack(gradEntropy, packed) : null,
+      model.headWeight,
+    );
+    pass.backward(
+      zeros(pass.hidden.shape, { dtype: gradHidden.dtype, device: model.device }).indexAdd_(
+        0,
+        packed.predictors,
+        gradHidden,
+      ),
+    );
+    context.dispose();
+    packed.dispose();
+  }
+
+  private loss(parts: {
+    logProb: Tensor;
+    entropy: Tensor | null;
+    mask: Tensor;
+    column: (key: string) => Tensor | null;
+    counts: GlobalCounts;
+  }): { loss: Tensor; report: Record<string, number> } {
+    const { config } = this;
+    const { logProb, entropy, mask, column, counts } = parts;
+    // Without a recomputation the policy that sampled is the policy as it is now: the ratio is 1 and only its gradient counts.
+    const oldLogProb = column('old_log_probs') ?? logProb.detach();
+    const { loss: policy, metrics } = policyLoss({
+      oldLogProb,
+      logProb,
+      advantages: column('advantages')!,
+      responseMask: mask,
+      lossAggMode: config.loss_agg_mode,
+      counts,
+      config,
+      rolloutIsWeights: column('rollout_is_weights'),
+      rolloutLogProb: column('rollout_log_probs'),
+    });
+    const report: Record<string, number> = { ...metrics, 'actor/pg_loss': policy.item() };
+    let loss = policy;
+    if (entropy) {
+      const mean = aggLoss(entropy, mask, config.loss_agg_mode, counts);
+      report['actor/entropy_loss'] = mean.item();
+      loss = loss.sub(mean.mul(config.entropy_coeff));
+    }
+    if (config.use_kl_loss) {
+      const kl = aggLoss(
+        klPenalty(logProb, column('ref_log_prob')!, config.kl_loss_type),
+        mask,
+        config.loss_agg_mode,
+        counts,
+      );
+      report['actor/kl_loss'] = kl.item();
+      report['actor/kl_coef'] = config.kl_loss_coef;
+      loss = loss.add(kl.mul(config.kl_loss_coef));
+    }
+    if (!Number.isFinite(loss.item())) throw new NonFiniteError(`the actor's loss is ${loss.item()}`);
+    return { loss, report };
+  }
+}

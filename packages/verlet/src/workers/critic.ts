@@ -1,0 +1,123 @@
+/** The critic: values of the sampled positions, and its own update. */
+import { type AdamW, clipGradNorm, grad, nn, noGrad, scope, type Tensor, zeros } from '@verlet/torch';
+import { type GlobalCounts, type LossAggMode, valueLoss } from '../algorithms/index.js';
+import { PackedAttention } from '../models/attention.js';
+import type { ValueModel } from '../models/value-model.js';
+import type { DataProto } from '../protocol/index.js';
+import { NonFiniteError, type UpdateOptions } from './actor.js';
+import type { MetricList } from './metric-list.js';
+import { pack, packRows, rowSource, unpack } from './packing.js';
+
+export interface CriticUpdateConfig {
+  cliprange_value: number;
+  loss_agg_mode: LossAggMode;
+  grad_clip: number;
+}
+
+/** Values of every sampled token's position, [rows, responseWidth] float32 on the CPU, zero elsewhere. */
+export function computeValues(
+  model: ValueModel,
+  batch: DataProto,
+  microBatches: readonly (readonly number[])[],
+): Tensor {
+  const source = rowSource(batch);
+  const values = zeros([source.rows, source.responseWidth]).keep();
+  for (const rows of microBatches)
+    noGrad(() =>
+      scope(() => {
+        const packed = packRows(source, rows, model.device);
+        const context = new PackedAttention(packed.lengths, model.device);
+        const hidden = model.model.forward(packed.inputIds, context).indexSelect(0, packed.predictors);
+        values.indexCopy_(0, nn.indexTensor(rows), unpack(model.values(hidden), packed).to('cpu'));
+        context.dispose();
+        packed.dispose();
+      }),
+    );
+  return values;
+}
+
+export class CriticUpdater {
+  constructor(
+    private readonly model: ValueModel,
+    private readonly optimizer: AdamW,
+    private readonly config: CriticUpdateConfig,
+  ) {}
+
+  step(
+    batch: DataProto,
+    microBatches: readonly (readonly number[])[],
+    metrics: MetricList,
+    options: UpdateOptions,
+  ): void {
+    const source = rowSource(batch);
+    const rows = microBatches.flat();
+    let tokens = 0;
+    let sequences = 0;
+    for (const row of rows) {
+      let own = 0;
+      for (let k = 0; k < source.responseWidth; k++) own += source.responseMask[row * source.responseWidth + k]!;
+      tokens += own;
+      if (own > 0) sequences++;
+    }
+    const counts: GlobalCounts = {
+      dpSize: options.dpSize,
+      batchNumTokens: options.sumOverRanks(tokens),
+      globalBatchSize: options.sumOverRanks(sequences),
+    };
+    this.model.clearGradients();
+    for (const micro of microBatches)
+      scope(() => {
+        const { model } = this;
+        const packed = packRows(source, micro, model.device);
+        const context = new PackedAttention(packed.lengths, model.device);
+        const pass = model.model.forwardForTraining(packed.inputIds, context, { recompute: options.recompute });
+        const hidden = pass.hidden.indexSelect(0, packed.predictors).setRequiresGrad();
+        const predicted = model.values(hidden);
+        const vpreds = unpack(predicted.detach(), packed).setRequiresGrad();
+        const index = nn.indexTensor(micro);
+        const column = (key: string): Tensor => batch.tensor(key).indexSelect(0, index).to(model.device);
+        const { loss, metrics: report } = valueLoss({
+          vpreds,
+          values: column('values'),
+          returns: column('returns'),
+          responseMask: column('response_mask').to('float32'),
+          cliprangeValue: this.config.cliprange_value,
+          lossAggMode: this.config.loss_agg_mode,
+          counts,
+        });
+        if (!Number.isFinite(loss.item())) throw new NonFiniteError(`the critic's loss is ${loss.item()}`);
+        metrics.add({ ...report, 'critic/vf_loss': loss.item() });
+        const [gradPredicted] = grad([loss], [vpreds]);
+        const parameters = [...model.score.parameters()].filter((parameter) => parameter.trainable);
+        const [gradHidden, ...own] = grad(
+          [predicted],
+          [hidden, ...parameters],
+          [pack(gradPredicted!, packed).to(predicted.dtype)],
+        );
+        parameters.forEach((parameter, k) => {
+          parameter.accumulate(own[k]!);
+        });
+        pass.backward(
+          zeros(pass.hidden.shape, { dtype: gradHidden!.dtype, device: model.device }).indexAdd_(
+            0,
+            packed.predictors,
+            gradHidden!,
+          ),
+        );
+        context.dispose();
+        packed.dispose();
+      });
+    const gradients = new Map<string, Tensor>();
+    for (const [name, parameter] of this.model.namedParameters())
+      if (parameter.gradient) gradients.set(name, parameter.gradient);
+    options.reduceGradients?.(gradients);
+    const { norm, finite } = clipGradNorm(gradients, this.config.grad_clip);
+    metrics.add({ 'critic/grad_norm': norm });
+    if (!finite) {
+      this.model.clearGradients();
+      throw new NonFiniteError(`the critic's gradient is not finite (norm ${norm})`);
+    }
+    this.optimizer.step(gradients);
+    this.model.clearGradients();
+  }
+}

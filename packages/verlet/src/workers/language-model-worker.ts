@@ -1,0 +1,71 @@
+/** What actor and reference do with a causal model: score the sampled tokens of a batch, in micro-batches, packed. */
+import { nn, noGrad, scope, type Tensor, zeros } from '@verlet/torch';
+import { PackedAttention } from '../models/attention.js';
+import type { CausalLM } from '../models/transformer.js';
+import type { DataProto } from '../protocol/index.js';
+import { type PackedRows, packRows, type RowSource, rowSource, sequenceLengths, unpack } from './packing.js';
+
+export interface ScoreOptions {
+  /** Row indices of each micro-batch; together every row once. */
+  microBatches: readonly (readonly number[])[];
+  temperature: number;
+  entropy?: boolean;
+  sumPiSquared?: boolean;
+}
+
+export interface Scores {
+  /** Each [rows, responseWidth] float32 on the CPU, zero where nothing was sampled. */
+  logProbs: Tensor;
+  entropy: Tensor | null;
+  sumPiSquared: Tensor | null;
+}
+
+/** Hidden states of one micro-batch after the decoder, and where its scored tokens are. */
+export function forwardRows(
+  model: CausalLM,
+  source: RowSource,
+  rows: readonly number[],
+): { packed: PackedRows; hidden: Tensor } {
+  const packed = packRows(source, rows, model.device);
+  const context = new PackedAttention(packed.lengths, model.device);
+  const hidden = noGrad(() =>
+    scope(() => model.model.forward(packed.inputIds, context).indexSelect(0, packed.predictors)),
+  );
+  context.dispose();
+  return { packed, hidden };
+}
+
+/** Log-probabilities (and entropy) of the sampled tokens under the model as it is now. */
+export function scoreBatch(model: CausalLM, batch: DataProto, options: ScoreOptions): Scores {
+  const source = rowSource(batch);
+  const made = (): Tensor => zeros([source.rows, source.responseWidth]).keep();
+  const scores: Scores = {
+    logProbs: made(),
+    entropy: options.entropy ? made() : null,
+    sumPiSquared: options.sumPiSquared ? made() : null,
+  };
+  for (const rows of options.microBatches)
+    scope(() => {
+      const { packed, hidden } = forwardRows(model, source, rows);
+      const head = new nn.LogProbHead(hidden, model.headWeight, packed.targets, options);
+      const index = nn.indexTensor(rows);
+      const put = (target: Tensor | null, values: Tensor | null): void => {
+        if (target && values) target.indexCopy_(0, index, unpack(values, packed).to('cpu'));
+        values?.dispose();
+      };
+      put(scores.logProbs, head.result.logProbs);
+      put(scores.entropy, head.result.entropy);
+      put(scores.sumPiSquared, head.result.sumPiSquared);
+      packed.dispose();
+    });
+  return scores;
+}
+
+/** Rows in order, `size` at a time. */
+export function fixedMicroBatches(rows: readonly number[], size: number): number[][] {
+  const batches: number[][] = [];
+  for (let start = 0; start < rows.length; start += size) batches.push(rows.slice(start, start + size));
+  return batches;
+}
+
+export { sequenceLengths };
