@@ -3,12 +3,13 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { renderReference, renderTemplate } from '../packages/verlet/dist/config/reference.js';
+import { renderMegatronTemplate, renderReference, renderTemplate } from '../packages/verlet/dist/config/reference.js';
 
 const root = new URL('../', import.meta.url);
 const files = {
   'docs/reference/config.md': renderReference(),
   'packages/verlet/configs/ppo_trainer.yaml': renderTemplate('ppo'),
+  'packages/verlet/configs/ppo_megatron_trainer.yaml': renderMegatronTemplate(),
   'packages/verlet/configs/sft_trainer.yaml': renderTemplate('sft'),
   'packages/verlet/configs/generation.yaml': renderTemplate('generation'),
   'packages/verlet/configs/evaluation.yaml': renderTemplate('evaluation'),

@@ -1,9 +1,16 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Command, CommanderError } from 'commander';
 import { nearest } from '../config/distance.js';
 import { UserError } from '../config/errors.js';
-import { COMMANDS, type CommandEntry, type CommandModule, type CommandOutput, EXIT } from './command.js';
+import {
+  COMMANDS,
+  type CommandContext,
+  type CommandEntry,
+  type CommandModule,
+  type CommandOutput,
+  EXIT,
+} from './command.js';
 
 export interface FrameOptions {
   io: CommandOutput;
@@ -91,18 +98,14 @@ function stackOf(error: unknown): string {
 
 async function loadCommand(name: string): Promise<CommandModule> {
   const url = new URL(`./commands/${name}.js`, import.meta.url);
-  try {
-    const { command } = (await import(url.href)) as { command?: CommandModule };
-    if (command === undefined) throw new Error(`${fileURLToPath(url)} does not export \`command\``);
-    return command;
-  } catch (error) {
-    const { code, url: missing } = error as { code?: string; url?: string };
-    // Only the command's own file: a missing dependency of it is another matter and keeps its own message.
-    if (code === 'ERR_MODULE_NOT_FOUND' && missing === url.href) {
-      throw new UserError(`this build of verlet has no \`${name}\` command (${fileURLToPath(url)} is not there)`);
-    }
-    throw error;
+  const file = fileURLToPath(url);
+  // Looked up before the import, so that a missing dependency of a command is not taken for a missing command.
+  if (!existsSync(file) && !existsSync(file.replace(/\.js$/, '.ts'))) {
+    throw new UserError(`this build of verlet has no \`${name}\` command (${file} is not there)`);
   }
+  const { command } = (await import(url.href)) as { command?: CommandModule };
+  if (command === undefined) throw new Error(`${file} does not export \`command\``);
+  return command;
 }
 
 function unknownCommand(name: string, commands: readonly CommandEntry[]): string {

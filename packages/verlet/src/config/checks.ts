@@ -94,6 +94,12 @@ function checkAlgorithm(config: PpoConfig, { problems, warnings }: CheckResult):
 
 function checkRollout(config: PpoConfig, { problems }: CheckResult): void {
   const { rollout } = config.actor_rollout_ref;
+  if (rollout.name === 'http' && rollout.server.base_url === null) {
+    problems.push({
+      path: 'actor_rollout_ref.rollout.server.base_url',
+      message: 'actor_rollout_ref.rollout.name=http needs the address of a server',
+    });
+  }
   if (rollout.val_kwargs.do_sample && rollout.val_kwargs.temperature === 0) {
     problems.push({
       path: 'actor_rollout_ref.rollout.val_kwargs.temperature',

@@ -71,7 +71,9 @@ export function composeConfig<K extends ConfigKind>(options: ComposeOptions<K>):
   const { tree, problems: typeProblems } = merged.resolve();
   problems.push(...merged.problems, ...typeProblems);
 
-  const missing = [...leavesOf(schema)].map(({ path }) => path).filter((path) => merged.valueAt(path) === MISSING);
+  const missing = leavesOf(schema)
+    .map(({ path }) => path)
+    .filter((path) => merged.valueAt(path) === MISSING);
   if (options.allowMissing !== true) {
     const reported = new Set(problems.map(({ path }) => path));
     for (const path of missing.filter((candidate) => !reported.has(candidate.join('.')))) {

@@ -36,7 +36,6 @@ export class MergedTree {
   readonly provenance = new Map<string, Provenance>();
   readonly problems: ConfigProblem[] = [];
   private readonly tree: Tree;
-  private readonly raw = new Map<string, string>();
   private readonly schema: z.ZodType;
   private readonly environment: Record<string, string | undefined>;
 
@@ -80,11 +79,9 @@ export class MergedTree {
       return;
     }
     if (isFreeForm(place.schema) && isTree(value) && isTree(getPath(this.tree, path))) return;
-    setPath(this.tree, path, structuredClone(value));
+    setPath(this.tree, path, asWritten(place.schema, structuredClone(value), assignment.raw));
     for (const other of [...this.provenance.keys()]) if (other.startsWith(`${key}.`)) this.provenance.delete(other);
     this.provenance.set(key, renamedFrom === undefined ? { source } : { source, renamedFrom });
-    if (assignment.raw === undefined) this.raw.delete(key);
-    else this.raw.set(key, assignment.raw);
   }
 
   /** Interpolates, fits values to their types, and checks them. */
@@ -103,7 +100,7 @@ export class MergedTree {
       if (failed.has(key)) continue;
       const value = getPath(interpolated.tree, path);
       if (value === MISSING) continue;
-      const fitted = fit(schema, value, this.raw.get(key), hasInterpolation(getPath(this.tree, path)));
+      const fitted = fit(schema, value, hasInterpolation(getPath(this.tree, path)));
       if (fitted === null) {
         // A default that only repeats a wrong value would report it a second time.
         const list = this.provenance.get(key)?.source.kind === 'default' ? echoes : problems;
@@ -139,7 +136,6 @@ export class MergedTree {
     for (const other of [...this.provenance.keys()]) {
       if (other === key || other.startsWith(`${key}.`)) {
         this.provenance.delete(other);
-        this.raw.delete(other);
       }
     }
   }
@@ -175,19 +171,22 @@ export class MergedTree {
   }
 }
 
-/**
- * The value as the key's type takes it: as it is, or as the text it was written as (`experiment_name=007`), or read from
- * text that an interpolation produced (`${oc.env:GPUS}`), or YAML 1.1's yes and no.
- */
-function fit(schema: z.ZodType, value: unknown, raw: string | undefined, computed: boolean): { value: unknown } | null {
-  if (schema.safeParse(value).success) return { value };
+/** `experiment_name=007` is text although it reads as a number, and YAML 1.1's yes and no are booleans. */
+function asWritten(schema: z.ZodType, value: unknown, raw: string | undefined): unknown {
   const candidates: unknown[] = [];
   if (raw !== undefined && (typeof value === 'number' || typeof value === 'boolean')) candidates.push(raw);
-  if (computed && typeof value === 'string') candidates.push(primitive(value));
   if (typeof value === 'string' && /^(yes|on)$/i.test(value)) candidates.push(true);
   if (typeof value === 'string' && /^(no|off)$/i.test(value)) candidates.push(false);
-  const fitting = candidates.find((candidate) => schema.safeParse(candidate).success);
-  return fitting === undefined ? null : { value: fitting };
+  if (candidates.length === 0 || isFreeForm(schema) || schema.safeParse(value).success) return value;
+  return candidates.find((candidate) => schema.safeParse(candidate).success) ?? value;
+}
+
+/** The value as the key's type takes it; text that an interpolation produced (`${oc.env:GPUS}`) is read once more. */
+function fit(schema: z.ZodType, value: unknown, isComputed: boolean): { value: unknown } | null {
+  if (schema.safeParse(value).success) return { value };
+  if (!isComputed || typeof value !== 'string') return null;
+  const read = primitive(value);
+  return schema.safeParse(read).success ? { value: read } : null;
 }
 
 function mismatch(schema: z.ZodType, value: unknown): string {

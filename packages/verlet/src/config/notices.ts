@@ -28,10 +28,12 @@ export function collectNotices(
     .map(({ from, to }) => `${from} -> ${to.join(' and ')}`);
   if (renamed.length > 0) notices.push(`renamed: ${unique(renamed).join(', ')}`);
 
-  for (const key of ['actor_rollout_ref.rollout.name', 'rollout.name']) {
-    const engine = getPath(config, key.split('.'));
-    if (typeof engine === 'string' && engine !== 'verlet')
-      notices.push(`${key}=${engine}: the built-in engine samples in its place`);
+  for (const block of [['actor_rollout_ref', 'rollout'], ['rollout']]) {
+    const engine = getPath(config, [...block, 'name']);
+    const isRemote = typeof getPath(config, [...block, 'server', 'base_url']) === 'string';
+    if (typeof engine === 'string' && engine !== 'verlet' && !isRemote) {
+      notices.push(`${block.join('.')}.name=${engine}: the built-in engine samples in its place`);
+    }
   }
   return notices;
 }
@@ -49,8 +51,10 @@ function inertKeys(
     if (meta.inert === undefined) continue;
     const key = path.join('.');
     const isSet = set.some((candidate) => candidate === key || candidate.startsWith(`${key}.`));
-    if (isSet && JSON.stringify(getPath(config, path)) !== JSON.stringify(meta.default))
-      result.push({ key, reason: meta.inert });
+    const isDefault =
+      provenance.get(key)?.interpolation === meta.default ||
+      JSON.stringify(getPath(config, path)) === JSON.stringify(meta.default);
+    if (isSet && !isDefault) result.push({ key, reason: meta.inert });
   }
   return result;
 }

@@ -133,6 +133,54 @@ export function renderTemplate(kind: ConfigKind): string {
   return `${lines.join('\n')}\n`;
 }
 
+/** `ppo_megatron_trainer.yaml`: the Megatron keys, each with what takes its place, over `ppo_trainer`. */
+export function renderMegatronTemplate(): string {
+  const lines = [
+    '# ppo_megatron_trainer.yaml: what Megatron keys mean here. They are accepted; the comment says what takes their place.',
+    'defaults:',
+    '  - ppo_trainer',
+    '  - _self_',
+    '',
+  ];
+  const roles: [string[], string[]][] = [
+    [
+      ['actor_rollout_ref', 'actor'],
+      ['strategy', 'megatron'],
+    ],
+    [
+      ['actor_rollout_ref', 'ref'],
+      ['strategy', 'megatron'],
+    ],
+    [['critic'], ['strategy', 'megatron']],
+  ];
+  const open: string[] = [];
+  for (const [role, keys] of roles) {
+    for (const [depth, name] of role.entries()) {
+      if (open[depth] === name) continue;
+      open.splice(depth, open.length, name);
+      lines.push(`${'  '.repeat(depth)}${name}:`);
+    }
+    const pad = '  '.repeat(role.length);
+    for (const key of keys) {
+      const { schema } = placeOf(schemas.ppo, [...role, key])!;
+      if (key === 'strategy') lines.push(`${pad}strategy: megatron`);
+      else lines.push(`${pad}${key}:`, ...megatronLines(schema, role.join('.'), `${pad}  `));
+    }
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function megatronLines(schema: z.ZodType, role: string, pad: string): string[] {
+  const declared = Object.entries(childrenOf(schema) ?? {}).flatMap(([name, child]) => [
+    `${pad}# ${metaOf(child).description} Here: ${metaOf(child).inert}.`,
+    `${pad}${name}: ${scalar(metaOf(child).default)}`,
+  ]);
+  const renamed = aliasesOf.ppo
+    .filter(({ from }) => from.startsWith(`${role}.megatron.`))
+    .map((alias) => `${pad}# ${alias.from.slice(`${role}.megatron.`.length)}: here ${aliasText(alias)}`);
+  return [...declared, ...renamed];
+}
+
 /** What a key, or each key of a group, means. */
 export function renderExplanation(kind: ConfigKind, key: string): string {
   const path = key.split('.').filter((segment) => segment !== '');
@@ -144,7 +192,7 @@ export function renderExplanation(kind: ConfigKind, key: string): string {
     });
   }
   const known = path.slice(0, place.depth);
-  const blocks = [...leavesOf(place.schema, known)].map(({ path: leaf, schema }) => {
+  const blocks = leavesOf(place.schema, known).map(({ path: leaf, schema }) => {
     const meta = metaOf(schema);
     const lines = [
       leaf.join('.'),

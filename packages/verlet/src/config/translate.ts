@@ -21,6 +21,7 @@ export function translateAliases(assignments: readonly Assignment[], kind: Confi
     // Hydra's instantiation marks name Python classes.
     if (assignment.path.at(-1) === '_target_') continue;
     const key = assignment.path.join('.');
+    if (assignment.value === null && isLegacyBlank(assignment)) continue;
     if (key === 'algorithm.kl_penalty') easyR1Written.set(key, assignment.value);
     const found = table.find(key);
     const translated = found?.alias.apply(assignment.value, found.rest) ?? null;
@@ -33,7 +34,7 @@ export function translateAliases(assignments: readonly Assignment[], kind: Confi
       easyR1Last = assignment;
     }
     if ('ignored' in translated) {
-      result.ignored.push({ key, reason: translated.ignored });
+      if (assignment.value !== null) result.ignored.push({ key, reason: translated.ignored });
       continue;
     }
     for (const [target, value] of translated.set) {
@@ -59,4 +60,9 @@ export function translateAliases(assignments: readonly Assignment[], kind: Confi
     }
   }
   return result;
+}
+
+/** Newer verl files keep emptied copies of old blocks, every key null; that means "see the new block", not null. */
+function isLegacyBlank({ path, source }: Assignment): boolean {
+  return source.kind === 'file' && ['reward_model', 'custom_reward_function', 'sandbox_fusion'].includes(path[0]!);
 }

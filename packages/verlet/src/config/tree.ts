@@ -45,14 +45,24 @@ export function placeOf(root: z.ZodType, path: readonly string[]): Place | null 
   return { schema, depth: path.length };
 }
 
+export interface Leaf {
+  path: string[];
+  schema: z.ZodType;
+}
+
+const leavesOfRoot = new WeakMap<z.ZodType, readonly Leaf[]>();
+
 /** Every key of the schema that holds a value, in declaration order. */
-export function* leavesOf(schema: z.ZodType, prefix: string[] = []): Generator<{ path: string[]; schema: z.ZodType }> {
+export function leavesOf(schema: z.ZodType, prefix: string[] = []): readonly Leaf[] {
+  const cached = prefix.length === 0 ? leavesOfRoot.get(schema) : undefined;
+  if (cached !== undefined) return cached;
   const children = childrenOf(schema);
-  if (children === null) {
-    yield { path: prefix, schema };
-    return;
-  }
-  for (const [name, child] of Object.entries(children)) yield* leavesOf(child, [...prefix, name]);
+  const leaves =
+    children === null
+      ? [{ path: prefix, schema }]
+      : Object.entries(children).flatMap(([name, child]) => leavesOf(child, [...prefix, name]));
+  if (prefix.length === 0) leavesOfRoot.set(schema, leaves);
+  return leaves;
 }
 
 export function defaultsOf(schema: z.ZodType): unknown {

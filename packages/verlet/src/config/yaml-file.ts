@@ -78,6 +78,8 @@ export function readConfigText(text: string, file: string): ConfigFile {
 
 function keyOf(pair: Pair, file: string, line: number): string {
   const key = isScalar(pair.key) ? pair.key.value : pair.key;
+  // The library marks a merge key by a symbol of that name.
+  if (typeof key === 'symbol') return key.description ?? '<<';
   if (typeof key === 'string') return key;
   // YAML 1.2 reads a bare `n:` as text, but numbers and booleans as keys stay what they are.
   if (typeof key === 'number' || typeof key === 'boolean') return String(key);

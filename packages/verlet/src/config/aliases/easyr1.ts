@@ -12,6 +12,7 @@ const words = (mapping: Record<string, string>) => (value: unknown) =>
 
 const lossMode = words({ default: 'vanilla', gspo_token: 'gspo' });
 const lossAverage = words({ token: 'token-mean', seq: 'seq-mean-token-mean' });
+const precision = words({ bf16: 'bfloat16', fp16: 'float16', fp32: 'float32' });
 const optimizerName = words({ adamw: 'AdamW', adamw_bf16: 'AdamW' });
 
 /** What `worker.actor` and `worker.critic` share. */
@@ -82,6 +83,17 @@ export const easyR1Aliases: Alias[] = [
   rename(EASY, 'worker.rollout.tensor_parallel_size', `${ROLLOUT}.tensor_model_parallel_size`),
   rename(EASY, 'worker.rollout.val_override_config.*', `${ROLLOUT}.val_kwargs.*`),
   { from: 'worker.rollout.limit_images', family: EASY, apply: () => ({ ignored: 'only text is trained for now' }) },
+  {
+    from: 'worker.rollout.disable_tqdm',
+    family: EASY,
+    apply: () => ({ ignored: 'progress is shown when there is a terminal' }),
+  },
+  translate(EASY, 'worker.rollout.dtype', (value) => [[`${ROLLOUT}.dtype`, precision(value)]]),
+  // EasyR1 samples in validation whenever a temperature is given; verl asks for do_sample as well.
+  translate(EASY, 'worker.rollout.val_override_config.temperature', (value) => [
+    [`${ROLLOUT}.val_kwargs.temperature`, value],
+    [`${ROLLOUT}.val_kwargs.do_sample`, value !== 0],
+  ]),
   rename(EASY, 'worker.rollout.*', `${ROLLOUT}.*`),
 
   { from: 'worker.reward.reward_function', family: EASY, apply: rewardFunction },

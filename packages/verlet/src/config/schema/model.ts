@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { field, flag, freeForm, group, inert, MISSING, optionalText, positiveInteger, text } from '../field.js';
 import { fsdpGroup, loraFields, NO_PYTHON, NOT_SPLIT } from './parts.js';
 
-const modelFields = () => ({
+/** What every block that names a model to train has. */
+export const modelFields = () => ({
   hf_config_path: field(optionalText, null, 'Folder with config.json when it is not beside the weights.'),
   use_shm: inert(flag, false, 'Copy weights to shared memory first.', 'weights are memory-mapped'),
   trust_remote_code: inert(flag, false, 'Run Python that comes with a model.', NO_PYTHON),

@@ -18,8 +18,9 @@ import {
 import { logProbFields } from './actor.js';
 import { codeReference, NOT_SPLIT, ONE_ENGINE, profilerGroup } from './parts.js';
 
-export const ROLLOUT_NAMES = ['verlet', 'vllm', 'sglang', 'trtllm', 'hf', 'naive'] as const;
+export const ROLLOUT_NAMES = ['verlet', 'http', 'vllm', 'sglang', 'trtllm', 'hf', 'naive'] as const;
 
+const NOT_IN_VERL = { differs: 'not in verl' };
 const PARTS = { vllm: {}, sglang: {}, trtllm: {} };
 
 /** What every block that samples has: `generation.yaml` as well as `ppo_trainer.yaml`. */
@@ -27,7 +28,7 @@ export const samplingFields = (defaults: { topK: number; topP: number }) => ({
   name: field(
     z.enum(ROLLOUT_NAMES),
     'verlet',
-    "Engine that samples; verl's engine names are accepted and mean the built-in one.",
+    "Engine that samples: verlet is the built-in one, http the server at server.base_url; verl's names mean the former without and the latter with that address.",
     {
       differs: 'verl has no default',
     },
@@ -89,6 +90,21 @@ export const samplingFields = (defaults: { topK: number; topP: number }) => ({
   use_fire_sampling: inert(flag, false, 'FIRE: hot first token.', 'not supported'),
   quantization: inert(z.union([text, flag]).nullable(), null, 'Quantised rollout weights.', ONE_ENGINE),
   quantization_config_file: inert(optionalText, null, 'Settings of quantised rollout.', ONE_ENGINE),
+  server: group(
+    'An OpenAI-compatible server (vLLM, SGLang, `verlet serve`) that samples in place of the built-in engine.',
+    {
+      base_url: field(
+        optionalText,
+        null,
+        'Address, such as http://host:8000/v1; null samples in this process.',
+        NOT_IN_VERL,
+      ),
+      api_key: field(optionalText, null, 'Bearer token; write ${oc.env:NAME} to keep it out of files.', NOT_IN_VERL),
+      model: field(optionalText, null, 'Model name sent to the server; null takes the first it lists.', NOT_IN_VERL),
+      timeout: field(z.number().gt(0), 600, 'Seconds one generation may take, retries included.', NOT_IN_VERL),
+      max_concurrency: field(positiveInteger, 256, 'Requests in flight at a time.', NOT_IN_VERL),
+    },
+  ),
   engine_kwargs: inert(freeForm, PARTS, 'Options of vLLM, SGLang and TensorRT-LLM.', 'none of them is used'),
 });
 

@@ -19,8 +19,8 @@ import {
   textOrList,
 } from '../field.js';
 import { TRUNCATIONS } from './data.js';
-import { sequenceParallel } from './model.js';
-import { checkpointGroup, codeReference, fsdpGroup, loraFields, NO_PYTHON, profilerGroup } from './parts.js';
+import { modelFields, sequenceParallel } from './model.js';
+import { checkpointGroup, codeReference, fsdpGroup, NO_PYTHON, profilerGroup } from './parts.js';
 import { deviceFields, runFields } from './trainer.js';
 
 const data = group('Examples: where they come from and how they become tokens.', {
@@ -73,17 +73,9 @@ const data = group('Examples: where they come from and how they become tokens.',
 const model = group('The model to fine-tune.', {
   partial_pretrain: field(text, MISSING, 'Model to start from: a local folder or a Hugging Face id.'),
   tokenizer_path: field(optionalText, null, 'Tokenizer when it is not beside the model.'),
-  custom_chat_template: field(optionalText, null, "Jinja chat template to use instead of the tokenizer's."),
-  enable_gradient_checkpointing: field(flag, true, 'Recompute activations in backward instead of keeping them.'),
-  override_config: field(freeForm, {}, "Values that replace those of the model's config.json."),
-  ...loraFields(),
+  ...modelFields(),
   fsdp_config: fsdpGroup(),
   strategy: inert(text, 'fsdp2', "verl's training engine.", 'there is one engine'),
-  external_lib: inert(optionalText, null, 'Python package that registers models.', NO_PYTHON),
-  trust_remote_code: inert(flag, false, 'Run Python that comes with a model.', NO_PYTHON),
-  use_liger: inert(flag, false, 'Liger kernels.', 'kernels are libtorch ones'),
-  use_shm: inert(flag, false, 'Copy weights to shared memory first.', 'weights are memory-mapped'),
-  use_remove_padding: inert(flag, true, 'Pack sequences.', 'sequences are always packed'),
 });
 
 const optim = group('The optimiser and its learning-rate schedule.', {
@@ -103,6 +95,11 @@ const optim = group('The optimiser and its learning-rate schedule.', {
   num_cycles: field(number, 0.5, 'Cosine periods over the run.'),
   stable_ratio: field(fraction, 0.9, 'Share of the run after warm-up that wsd keeps at the peak.'),
   optimizer: field(z.enum(['AdamW', 'Adam', 'SGD']), 'AdamW', 'Optimiser.'),
+  optimizer_impl: inert(text, 'torch.optim', 'Python module that verl takes the optimiser from.', NO_PYTHON),
+  total_training_steps: inert(integer, -1, 'Steps of the schedule.', 'the length of the run is taken'),
+  zero_indexed_step: inert(flag, true, 'Whether the schedule counts from 0.', 'the first step is always step 0'),
+  warmup_style: inert(optionalText, null, 'Old name of lr_scheduler.', 'use lr_scheduler'),
+  override_optimizer_config: inert(freeForm.nullable(), null, 'Extra arguments for a Python optimiser.', NO_PYTHON),
 });
 
 export const sftSchema = group('Supervised fine-tuning: `verlet sft` (sft_trainer.yaml).', {
