@@ -1,6 +1,7 @@
-/** An engine that says what a script tells it to, byte by byte, and otherwise keeps the engine contract. */
+/** An engine that says what a script tells it to, token by token, and otherwise keeps the engine contract. */
 import { randomUUID } from 'node:crypto';
 import { validateSampling } from '../../src/rollout/sampling-params.js';
+import type { ServerTokenizer } from '../../src/rollout/server/index.js';
 import type { Engine, Generation, GenerationOutput, GenerationRequest, TokenEvent } from '../../src/rollout/types.js';
 import { byteTokenizer, END } from './byte-tokenizer.js';
 
@@ -22,6 +23,8 @@ export class ScriptedEngine implements Engine {
   constructor(
     public script: Script,
     readonly maxModelLength = 4096,
+    private readonly tokenizer: Pick<ServerTokenizer, 'encode' | 'decode'> = byteTokenizer,
+    private readonly end = END,
   ) {}
 
   submit(request: GenerationRequest): Generation {
@@ -54,9 +57,9 @@ export class ScriptedEngine implements Engine {
 
   private async run(request: GenerationRequest, emit: (event: TokenEvent) => void): Promise<GenerationOutput> {
     const sampling = validateSampling(request.sampling);
-    const prompt = byteTokenizer.decode(request.promptIds);
+    const prompt = this.tokenizer.decode(request.promptIds);
     const said = this.script(prompt, request.sampleIndex ?? 0, Array.from(request.promptIds));
-    const planned = [...(typeof said === 'string' ? Array.from(byteTokenizer.encode(said)) : said), END];
+    const planned = [...(typeof said === 'string' ? Array.from(this.tokenizer.encode(said)) : said), this.end];
     const output: GenerationOutput = {
       id: request.id ?? randomUUID(),
       tokenIds: [],
@@ -88,10 +91,10 @@ export class ScriptedEngine implements Engine {
       output.topLogProbs!.push(alternatives);
       output.weightVersions.push(this.weightVersion);
       emit({ tokenId, logProb, topLogProbs: alternatives, weightVersion: this.weightVersion });
-      const text = byteTokenizer.decode(output.tokenIds);
+      const text = this.tokenizer.decode(output.tokenIds);
       const stopString = sampling.stop.find((stop) => text.includes(stop));
       if (stopString) return Object.assign(output, { finishReason: 'stop', stopReason: stopString });
-      if (sampling.stopTokenIds.includes(tokenId) || (tokenId === END && !sampling.ignoreEos)) {
+      if (sampling.stopTokenIds.includes(tokenId) || (tokenId === this.end && !sampling.ignoreEos)) {
         return Object.assign(output, { finishReason: 'stop', stopReason: tokenId });
       }
     }

@@ -42,13 +42,13 @@ export function generate(
 ): AsyncGenerator<ChoiceDelta> {
   const { promptIds, sampling, n, signal, firstIndex = 0, keepSpecialTokens = false, pause = () => 0 } = request;
   const controller = new AbortController();
-  const anySignal = AbortSignal.any([signal, controller.signal]);
   const stopTokenIds = new Set(sampling.stopTokenIds);
   // With special tokens kept, an end token would show up as text; it is whatever vanishes when they are skipped.
   const isStopToken = (id: number) =>
     stopTokenIds.has(id) || (keepSpecialTokens && tokenizer.decode([id], { skipSpecialTokens: true }) === '');
   const streams = Array.from({ length: n }, (_, sampleIndex) => {
-    const generation = engine.submit({ promptIds, sampling, sampleIndex, signal: anySignal });
+    const ownSignal = AbortSignal.any([signal, controller.signal]); // One each: Node warns of many listeners on one.
+    const generation = engine.submit({ promptIds, sampling, sampleIndex, signal: ownSignal });
     generation.output.catch(() => {}); // Awaited below; a failure of another choice must not make it "unhandled".
     const text = new TextStream({
       detokenizer: tokenizer.detokenizer({ skipSpecialTokens: !keepSpecialTokens }),
