@@ -1,6 +1,8 @@
 /** libtorch for Node.js: tensors, autograd, modules, optimizers, safetensors, CUDA graphs and process groups. */
 export * from './autograd.js';
 export * from './create.js';
+export * from './cuda.js';
+export * from './distributed.js';
 export { type OperatorArgument, operator, operatorSchemas } from './door.js';
 export * from './dtype.js';
 export { TorchError } from './errors.js';
