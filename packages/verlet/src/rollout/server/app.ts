@@ -1,6 +1,7 @@
 /** The routes. Web-standard requests in, responses out; the socket is in `listen.ts`. */
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
+import type { Engine } from '../types.js';
 import { authorize } from './access.js';
 import { chatCompletions } from './chat.js';
 import { completions } from './completions.js';
@@ -68,7 +69,8 @@ export function createApp(options: AppOptions): ServerApp {
 
   app.get('/metrics', async (c) => {
     await operatorAccess(c);
-    return c.text(metrics.render(options.engine.weightVersion), 200, { 'content-type': 'text/plain; version=0.0.4' });
+    const { weightVersion, stats } = options.engine as Engine & { stats?: Record<string, number> };
+    return c.text(metrics.render(weightVersion, stats), 200, { 'content-type': 'text/plain; version=0.0.4' });
   });
 
   const limitBody = bodyLimit({

@@ -69,7 +69,8 @@ export function toApiError(error: unknown, renames: Record<string, string> = {})
   }
   const { status, param, code } = (error ?? {}) as { status?: unknown; param?: string; code?: unknown };
   // Sessions and engines refuse in their own words; a context overflow is the client's to mend whoever finds it.
-  const known = code === 'context_length_exceeded' ? 400 : status;
+  const isRefusal = code === 'context_length_exceeded' || (error instanceof Error && error.name === 'RequestError');
+  const known = isRefusal ? 400 : status;
   if (error instanceof Error && typeof known === 'number' && known >= 400 && known < 600) {
     return new ApiError(known, error.message, param ?? null, typeof code === 'string' ? code : null);
   }

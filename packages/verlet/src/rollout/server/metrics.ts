@@ -39,7 +39,8 @@ export class ServerMetrics {
     this.requests.set(labels, (this.requests.get(labels) ?? 0) + 1);
   }
 
-  render(weightVersion: number): string {
+  /** `engineStats`: whatever numbers the engine has to tell, by name. */
+  render(weightVersion: number, engineStats: Record<string, number> = {}): string {
     const lines: string[] = [];
     const metric = (name: string, type: string, help: string, values: string[]) =>
       lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...values);
@@ -61,6 +62,10 @@ export class ServerMetrics {
     single('verlet_prompt_tokens_total', 'counter', 'Prompt tokens of finished requests.', this.promptTokens);
     single('verlet_generation_tokens_total', 'counter', 'Tokens sampled.', this.generationTokens);
     single('verlet_weight_version', 'gauge', 'Version of the weights being served.', weightVersion);
+    for (const [name, value] of Object.entries(engineStats)) {
+      const snakeCase = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+      single(`verlet_engine_${snakeCase}`, 'gauge', `The engine's ${name}.`, value);
+    }
     metric(
       'verlet_time_to_first_token_seconds',
       'histogram',

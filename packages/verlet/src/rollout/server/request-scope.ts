@@ -64,6 +64,7 @@ export class RequestScope {
     this.metrics.running--;
     this.metrics.requestDuration.observe(this.elapsedSeconds);
     this.live.delete(this);
+    this.controller.abort(); // Nobody waits for what may still run, e.g. the other choices after one failed.
   }
 
   private get elapsedSeconds(): number {
