@@ -47,6 +47,7 @@ export class Tokenizer {
   private constructor(private readonly files: TokenizerFiles) {
     const { tokenizerJson, config, specialTokens } = files;
     this.engine = new JavaScriptEngine(tokenizerJson, { ...config, ...specialTokens });
+    keepByteOrderMarks(this.engine.decoder as DecoderPart | null);
     const { decoder } = tokenizerJson;
     this.isByteLevel =
       decoder?.type === 'ByteLevel' || (decoder?.decoders?.some(({ type }) => type === 'ByteLevel') ?? false);
@@ -209,6 +210,17 @@ export class Tokenizer {
     await writeFile(join(folder, 'chat_template.jinja'), template);
     return Tokenizer.load(folder);
   }
+}
+
+interface DecoderPart {
+  text_decoder?: InstanceType<typeof TextDecoder>;
+  decoders?: DecoderPart[];
+}
+
+/** The library's byte-fallback decoder swallows U+FEFF, which the Rust one keeps. */
+function keepByteOrderMarks(decoder: DecoderPart | null): void {
+  if (decoder?.text_decoder) decoder.text_decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  for (const part of decoder?.decoders ?? []) keepByteOrderMarks(part);
 }
 
 /** Cuts what the template wrote after the last message's text. */
