@@ -1,5 +1,5 @@
 // Finds what the CUDA parts of the door need beside a CUDA libtorch: headers, libcudart, NCCL and (for kernels) nvcc.
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { ask } from './processes.mjs';
 
@@ -8,7 +8,8 @@ export function findCudaToolkit(libtorch) {
   // NVIDIA's wheels stand beside the torch folder: nvidia/cu13/include, nvidia/cuda_runtime/include, nvidia/nccl/include ...
   const wheels = path.join(path.dirname(libtorch.folder), 'nvidia');
   const wheelParts = existsSync(wheels) ? readdirSync(wheels).map((name) => path.join(wheels, name)) : [];
-  const homes = [process.env.CUDA_HOME, process.env.CUDA_PATH, nvccHome(), '/usr/local/cuda'].filter(Boolean);
+  const chosen = process.env.CUDA_HOME || process.env.CUDA_PATH;
+  const homes = chosen ? [chosen] : [nvccHome(), '/usr/local/cuda'].filter(Boolean);
 
   // The toolkit's headers come first; what it lacks (cuBLAS, cuSPARSE and cuSOLVER are often left out) the wheels may have.
   const home = homes.find((root) => existsSync(path.join(root, 'include/cuda_runtime_api.h')));
@@ -23,7 +24,10 @@ export function findCudaToolkit(libtorch) {
   }
 
   const nccl = [...wheelParts, ...homes, '/usr'].find((root) => existsSync(path.join(root, 'include/nccl.h')));
-  const nvcc = homes.map((root) => path.join(root, 'bin/nvcc')).find((file) => existsSync(file));
+  const nvcc = [home, ...homes]
+    .filter(Boolean)
+    .map((root) => path.join(root, 'bin/nvcc'))
+    .find((file) => existsSync(file));
   return {
     include,
     // The runtime that libtorch_cuda was made for, before another of the same name.
@@ -42,7 +46,7 @@ function includeFolders(root) {
 
 function nvccHome() {
   const answer = ask('sh', ['-c', 'command -v nvcc']);
-  return answer.ok ? path.dirname(path.dirname(answer.stdout.trim())) : undefined;
+  return answer.ok ? path.dirname(path.dirname(realpathSync(answer.stdout.trim()))) : undefined;
 }
 
 function findLibrary(roots, pattern) {
