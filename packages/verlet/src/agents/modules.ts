@@ -8,19 +8,22 @@ import { pathToFileURL } from 'node:url';
  */
 export async function loadExport(reference: string, fromFile: string): Promise<unknown> {
   const [specifier = '', exportName = 'default'] = reference.split('#');
-  const isPath = specifier.startsWith('.') || path.isAbsolute(specifier);
-  const file = path.resolve(path.dirname(fromFile), specifier);
-  if (isPath && !existsSync(file)) throw new Error(`${fromFile}: class_name ${reference}: there is no file ${file}`);
-  let module: Record<string, unknown>;
-  try {
-    module = await import(isPath ? pathToFileURL(file).href : specifier);
-  } catch (error) {
-    throw new Error(`${fromFile}: cannot load class_name ${reference}: ${(error as Error).message}`, { cause: error });
-  }
+  const module = await loadModule(specifier, fromFile);
   if (!(exportName in module)) {
     throw new Error(`${fromFile}: ${specifier} has no export ${exportName}; it has: ${Object.keys(module).join(', ')}`);
   }
   return module[exportName];
+}
+
+export async function loadModule(specifier: string, fromFile: string): Promise<Record<string, unknown>> {
+  const isPath = specifier.startsWith('.') || path.isAbsolute(specifier);
+  const file = path.resolve(path.dirname(fromFile), specifier);
+  if (isPath && !existsSync(file)) throw new Error(`${fromFile} names ${specifier}: there is no file ${file}`);
+  try {
+    return await import(isPath ? pathToFileURL(file).href : specifier);
+  } catch (error) {
+    throw new Error(`${fromFile}: cannot load ${specifier}: ${(error as Error).message}`, { cause: error });
+  }
 }
 
 /** An export that is a class is constructed, a function is called, anything else is taken as it is. */

@@ -196,10 +196,13 @@ export interface SearchConfig {
   url: string;
   topk: number;
   maxTurns: number;
-  maxStartLength: number;
-  maxObsLength: number;
+  /** Tokens of the first prompt that are kept, from its end; null keeps `maxPromptLength`. */
+  maxStartLength: number | null;
+  /** Tokens of one search result; null does not cut. */
+  maxObsLength: number | null;
   /** Tokens per turn; the whole response is bounded by `responseLength`. */
-  maxTurnLength: number;
+  maxTurnLength: number | null;
+  timeoutSeconds: number;
 }
 
 export const defaultAgentConfig: AgentConfig = {
@@ -223,9 +226,10 @@ export const defaultAgentConfig: AgentConfig = {
     url: 'http://127.0.0.1:8000/retrieve',
     topk: 3,
     maxTurns: 10,
-    maxStartLength: 256,
-    maxObsLength: 512,
-    maxTurnLength: 512,
+    maxStartLength: null,
+    maxObsLength: null,
+    maxTurnLength: null,
+    timeoutSeconds: 30,
   },
 };
 

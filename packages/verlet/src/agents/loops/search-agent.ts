@@ -41,9 +41,9 @@ export async function searchLoop(session: Session, retriever: Retriever): Promis
     'env/number_of_valid_search': 0,
     'env/finish_ratio': 0,
   });
-  session.start({ keepLastPromptTokens: maxStartLength });
+  session.start({ keepLastPromptTokens: maxStartLength ?? session.config.maxPromptLength });
   for (let turn = 1; ; turn++) {
-    const { text } = await session.generate({ stop: [SEARCH_END, ANSWER_END], maxTokens: maxTurnLength });
+    const { text } = await session.generate({ stop: [SEARCH_END, ANSWER_END], maxTokens: maxTurnLength ?? undefined });
     const action = parseAction(text);
     const isLast = turn > maxTurns;
     add(metrics, 'env/number_of_actions');
@@ -87,7 +87,7 @@ async function search(session: Session, retriever: Retriever, query: string): Pr
   try {
     const [documents = []] = await withDeadline(
       'the search',
-      session.config.toolTimeoutSeconds,
+      session.config.search.timeoutSeconds,
       (signal) => retriever.retrieve([query], topk, signal),
       session.signal,
     );
@@ -108,7 +108,7 @@ function appendInformation(session: Session, documents: string): void {
   const text = `${INFORMATION_START}${documents}${INFORMATION_END}`;
   const limit = session.config.search.maxObsLength;
   const ids = encode(text);
-  if (ids.length <= limit) {
+  if (limit === null || ids.length <= limit) {
     session.appendTokens(ids, text);
     return;
   }

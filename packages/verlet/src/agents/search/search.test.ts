@@ -195,8 +195,8 @@ describe('the retriever', () => {
       const config = {
         responseLength: 4000,
         maxPromptLength: 4000,
-        toolTimeoutSeconds: 0.5,
-        search: { url, maxStartLength: 4000, maxTurns: 2, ...search },
+
+        search: { url, maxStartLength: 4000, maxTurns: 2, timeoutSeconds: 0.5, ...search },
       };
       const { trajectories, metrics } = await runAgents([row], { engine, tokenizer, config });
       return { trajectory: trajectories[0]!, metrics, engine };

@@ -64,7 +64,7 @@ tools:
   });
 
   it.each([
-    ['tools: [{ class_name: ./nowhere.js#X }]', /class_name \.\/nowhere\.js#X: there is no file/],
+    ['tools: [{ class_name: ./nowhere.js#X }]', /names \.\/nowhere\.js: there is no file/],
     [`tools: [{ class_name: '${fixture('weather.mjs')}#Weatehr' }]`, /has no export Weatehr; it has: .*WeatherTool/],
     [`tools: [{ class_name: '${fixture('weather.mjs')}#WeatherTool' }]`, /must give a tool/],
     ['tools: [{ class_name: x, config: { type: mcp } }]', /needs config\.mcp\.mcp_servers_config_path/],

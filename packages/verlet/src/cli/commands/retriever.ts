@@ -1,5 +1,7 @@
-import { Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { Bm25Retriever, DenseRetriever, readCorpus, serveRetriever } from '../../agents/search/index.js';
+import { UserError } from '../../config/errors.js';
+import type { CommandContext, CommandModule } from '../command.js';
 
 interface ServeOptions {
   port: number;
@@ -12,55 +14,80 @@ interface ServeOptions {
   passagePrefix: string;
 }
 
-/** `verlet retriever serve CORPUS`: a search engine for `search_agent` and the search tool. */
-export function retrieverCommand(): Command {
-  const command = new Command('retriever').description('search engines for agents');
-  command
-    .command('serve')
-    .description('serve POST /retrieve over a JSONL corpus: BM25, or dense with --embeddings-url')
-    .argument('<corpus>', 'JSONL file: {"id", "contents"} or {"id", "title", "text"} per line')
-    .option('--port <number>', 'port to listen on, 0 for a free one', wholeNumber, 8000)
-    .option('--host <address>', 'address to listen on; others than loopback need --token', '127.0.0.1')
-    .option('--topk <number>', 'passages per query when a request does not say', wholeNumber, 3)
-    .option('--token <secret>', 'bearer token that clients must send (default: $VERLET_RETRIEVER_TOKEN)')
-    .option('--embeddings-url <url>', 'OpenAI-style embeddings endpoint; switches to dense retrieval')
-    .option('--embeddings-model <name>', 'model name sent to that endpoint', 'intfloat/e5-base-v2')
-    .option('--query-prefix <text>', 'put before queries', 'query: ')
-    .option('--passage-prefix <text>', 'put before passages', 'passage: ')
-    .action(serveCorpus);
-  return command;
+export const command: CommandModule = {
+  name: 'retriever',
+  summary: 'Serve a search index to search agents',
+
+  configure(command: Command, context: CommandContext) {
+    command
+      .command('serve')
+      .description('serve POST /retrieve over a JSONL corpus: BM25, or dense with --embeddings-url')
+      .argument('<corpus>', 'JSONL file: {"id", "contents"} or {"id", "title", "text"} per line')
+      .option('--port <number>', 'port to listen on, 0 for a free one', wholeNumber, 8000)
+      .option('--host <address>', 'address to listen on; others than loopback need a token', '127.0.0.1')
+      .option('--topk <number>', 'passages per query when a request does not say', positiveNumber, 3)
+      .option('--token <secret>', 'bearer token that clients must send (default: $VERLET_RETRIEVER_TOKEN)')
+      .option('--embeddings-url <url>', 'OpenAI-style embeddings endpoint; switches to dense retrieval')
+      .option('--embeddings-model <name>', 'model name sent to that endpoint', 'intfloat/e5-base-v2')
+      .option('--query-prefix <text>', 'put before queries', 'query: ')
+      .option('--passage-prefix <text>', 'put before passages', 'passage: ')
+      .addHelpText(
+        'after',
+        `
+Examples:
+  verlet retriever serve corpus.jsonl
+  verlet retriever serve corpus.jsonl --embeddings-url http://127.0.0.1:8080/v1/embeddings`,
+      )
+      .action((corpus: string, options: ServeOptions) => serveCorpus(corpus, options, context));
+  },
+};
+
+/** Serves until `signal` aborts or the process is told to end. */
+async function serveCorpus(corpus: string, options: ServeOptions, { io, signal }: CommandContext): Promise<void> {
+  const token = options.token ?? (process.env.VERLET_RETRIEVER_TOKEN || undefined);
+  let served: Awaited<ReturnType<typeof startServing>>;
+  try {
+    served = await startServing(corpus, { ...options, token }, io);
+  } catch (error) {
+    throw new UserError((error as Error).message, { cause: error });
+  }
+  io.print(`${served.passages} passages at ${served.server.url}`);
+  await endOf(signal);
+  await served.server.close();
 }
 
-async function serveCorpus(corpus: string, options: ServeOptions): Promise<void> {
-  const token = options.token ?? process.env.VERLET_RETRIEVER_TOKEN;
-  const retriever = options.embeddingsUrl
-    ? await DenseRetriever.from(
-        readCorpus(corpus),
-        {
-          url: options.embeddingsUrl,
-          model: options.embeddingsModel,
-          queryPrefix: options.queryPrefix,
-          passagePrefix: options.passagePrefix,
-        },
-        (embedded) => process.stderr.write(`\rembedded ${embedded} passages`),
-      )
-    : await Bm25Retriever.from(readCorpus(corpus));
-  const server = await serveRetriever(retriever, {
-    topk: options.topk,
-    hostname: options.host,
-    port: options.port,
-    ...(token ? { token } : {}),
+async function startServing(corpus: string, options: ServeOptions, io: CommandContext['io']) {
+  const { embeddingsUrl: url, embeddingsModel: model, queryPrefix, passagePrefix, topk, host, port, token } = options;
+  const documents = readCorpus(corpus);
+  const retriever = url
+    ? await DenseRetriever.from(documents, { url, model, queryPrefix, passagePrefix })
+    : await Bm25Retriever.from(documents);
+  io.note(`${url ? 'embedded' : 'indexed'} ${retriever.size} passages of ${corpus}`);
+  return { passages: retriever.size, server: await serveRetriever(retriever, { topk, hostname: host, port, token }) };
+}
+
+/** Ctrl-C aborts the signal; process managers send SIGTERM. */
+function endOf(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      process.off('SIGTERM', end);
+      resolve();
+    };
+    process.once('SIGTERM', end);
+    signal.addEventListener('abort', end, { once: true });
+    if (signal.aborted) end();
   });
-  console.log(`${retriever.size} passages at ${server.url}`);
-  const stop = () => {
-    server.close().catch((error: Error) => console.error(error.message));
-  };
-  process.once('SIGINT', stop);
-  process.once('SIGTERM', stop);
 }
 
 function wholeNumber(text: string): number {
   const value = Number(text);
-  if (!Number.isInteger(value) || value < 0) throw new InvalidArgumentError('must be a whole number');
+  if (text.trim() === '' || !Number.isInteger(value) || value < 0)
+    throw new InvalidArgumentError('It must be a whole number.');
+  return value;
+}
+
+function positiveNumber(text: string): number {
+  const value = wholeNumber(text);
+  if (value === 0) throw new InvalidArgumentError('It must be at least 1.');
   return value;
 }
