@@ -1,0 +1,266 @@
+/**
+ * The policy in its three roles on one rank: it samples, it is trained, and a frozen copy (or itself with the adapter off) is
+ * the reference. Sampling and training use the same weights; nothing is copied between them.
+ */
+import path from 'node:path';
+import { AdamW, buildInfo, lrSchedule, manualSeed, type Tensor } from '@verlet/torch';
+import {
+  type AgentConfigInput,
+  type AgentRow,
+  type Interaction,
+  type RewardFunction,
+  runAgents,
+  type Tool,
+  type Trajectory,
+} from '../agents/index.js';
+import { rearrangeMicroBatches } from '../algorithms/index.js';
+import type { PpoConfig } from '../config/index.js';
+import { loadCausalLM, saveCausalLM } from '../models/checkpoint.js';
+import { resolveModel } from '../models/hub/index.js';
+import { Tokenizer } from '../models/tokenizer/index.js';
+import type { CausalLM } from '../models/transformer.js';
+import { DataProto } from '../protocol/index.js';
+import { RolloutEngine } from '../rollout/engine.js';
+import type { SamplingParams } from '../rollout/types.js';
+import { ActorUpdater } from './actor.js';
+import type { WorkerContext } from './context.js';
+import { fixedMicroBatches, scoreBatch, sequenceLengths } from './language-model-worker.js';
+import { MetricList } from './metric-list.js';
+import { rowSource } from './packing.js';
+import { trajectoriesToBatch } from './rollout-batch.js';
+
+/** What user code adds to a rollout; plain functions, so only workers in this process can have them. */
+export interface RolloutExtensions {
+  tools?: readonly Tool[];
+  interactions?: readonly Interaction[];
+  reward?: RewardFunction;
+  onTrajectory?: (trajectory: Trajectory) => void;
+}
+
+export function pickDevice(wanted: string): string {
+  if (wanted !== 'auto') return wanted === 'cuda' ? 'cuda:0' : wanted;
+  return buildInfo().cudaAvailable ? 'cuda:0' : 'cpu';
+}
+
+export class ActorRolloutRefWorker {
+  tokenizer!: Tokenizer;
+  model!: CausalLM;
+  engine!: RolloutEngine;
+  private reference: CausalLM | null = null;
+  private optimizer!: AdamW;
+  private updater!: ActorUpdater;
+  private folder!: string;
+  private readonly settings: PpoConfig['actor_rollout_ref'];
+  private updates = 0;
+
+  constructor(
+    private readonly config: PpoConfig,
+    private readonly context: WorkerContext,
+    private readonly extensions: RolloutExtensions = {},
+  ) {
+    this.settings = config.actor_rollout_ref;
+  }
+
+  async initModel(options: { totalSteps: number; useReference: boolean }): Promise<void> {
+    const { model: modelConfig, actor, rollout } = this.settings;
+    manualSeed(actor.fsdp_config.seed ?? 42);
+    this.folder = await resolveModel(modelConfig.path);
+    this.tokenizer = await Tokenizer.load(modelConfig.tokenizer_path ?? this.folder);
+    const placement = {
+      device: this.context.device,
+      dtype: this.context.device === 'cpu' ? ('float32' as const) : ('bfloat16' as const),
+    };
+    this.model = await loadCausalLM(this.folder, placement);
+    if (options.useReference) {
+      this.reference = await loadCausalLM(this.folder, placement);
+      this.reference.setTrainable(false);
+    }
+    const { optim } = actor;
+    const trainable = [...this.model.namedParameters()].filter(([, parameter]) => parameter.trainable);
+    this.optimizer = new AdamW(trainable, {
+      lr: optim.lr,
+      betas: optim.betas as [number, number],
+      weightDecay: optim.weight_decay,
+    });
+    this.schedule = lrSchedule({
+      type: optim.lr_scheduler_type as 'constant' | 'cosine',
+      totalSteps: Math.max(1, options.totalSteps),
+      warmupSteps: optim.lr_warmup_steps,
+      warmupRatio: optim.lr_warmup_steps_ratio,
+      minLrRatio: optim.min_lr_ratio ?? 0,
+      numCycles: optim.num_cycles,
+    });
+    this.updater = new ActorUpdater(this.model, this.optimizer, actor as never);
+    this.engine = new RolloutEngine(this.model, {
+      maxNumSeqs: rollout.max_num_seqs,
+      maxNumBatchedTokens: rollout.max_num_batched_tokens,
+      maxModelLength: rollout.max_model_len ?? rollout.prompt_length + rollout.response_length,
+      enablePrefixCaching: rollout.enable_prefix_caching,
+      tokenizer: this.tokenizer,
+      seed: rollout.seed,
+    });
+  }
+
+  private schedule: (step: number) => number = () => 1;
+
+  get padTokenId(): number {
+    return this.tokenizer.padTokenId ?? this.tokenizer.eosTokenId ?? 0;
+  }
+
+  /** Runs every row of the batch through its agent. Rows carry `agent_row`; the result is in their order. */
+  async generateSequences(batch: DataProto): Promise<DataProto> {
+    const { rollout } = this.settings;
+    const rows = batch.column<AgentRow>('agent_row');
+    const validate = batch.metaInfo.validate === true;
+    const { trajectories, metrics } = await runAgents(rows, {
+      engine: this.engine,
+      tokenizer: this.tokenizer,
+      config: this.agentConfig(batch.metaInfo.sampling as SamplingParams),
+      tools: this.extensions.tools,
+      interactions: this.extensions.interactions,
+      reward: validate ? undefined : this.extensions.reward,
+      onTrajectory: this.extensions.onTrajectory,
+    });
+    const output = trajectoriesToBatch(trajectories, {
+      promptLength: rollout.prompt_length,
+      responseLength: rollout.response_length,
+      padTokenId: this.padTokenId,
+    });
+    output.metaInfo.metrics = metrics;
+    return output;
+  }
+
+  private agentConfig(sampling: SamplingParams): AgentConfigInput {
+    const { rollout } = this.settings;
+    const { multi_turn: turns, agent } = rollout;
+    return {
+      defaultAgentLoop: agent.default_agent_loop,
+      sampling,
+      maxPromptLength: rollout.prompt_length,
+      responseLength: rollout.response_length,
+      maxAssistantTurns: turns.max_assistant_turns,
+      maxUserTurns: turns.max_user_turns,
+      maxParallelCalls: turns.max_parallel_calls,
+      maxToolResponseLength: turns.max_tool_response_length,
+      toolResponseTruncateSide: turns.tool_response_truncate_side,
+      format: turns.format,
+      applyChatTemplateKwargs: this.config.data.apply_chat_template_kwargs,
+    };
+  }
+
+  /** Free the key-value cache before training, get it back before sampling. */
+  async sleep(): Promise<void> {
+    if (this.settings.rollout.free_cache_engine) await this.engine.sleep();
+  }
+
+  async wake(): Promise<void> {
+    await this.engine.wake();
+  }
+
+  private microBatches(
+    batch: DataProto,
+    rows: readonly number[],
+    size: number | null | undefined,
+    dynamic: boolean,
+    budget: number,
+  ): number[][] {
+    if (!dynamic) return fixedMicroBatches(rows, size ?? rows.length);
+    const lengths = sequenceLengths(rowSource(batch));
+    return rearrangeMicroBatches(
+      rows.map((row) => lengths[row]!),
+      budget,
+    ).map((part) => part.map((k) => rows[k]!));
+  }
+
+  private score(model: CausalLM, batch: DataProto, wantsEntropy: boolean) {
+    const { rollout } = this.settings;
+    const rows = Array.from({ length: batch.length }, (_, k) => k);
+    const microBatches = this.microBatches(
+      batch,
+      rows,
+      rollout.log_prob_micro_batch_size_per_gpu,
+      rollout.log_prob_use_dynamic_bsz || !rollout.log_prob_micro_batch_size_per_gpu,
+      rollout.log_prob_max_token_len_per_gpu,
+    );
+    return scoreBatch(model, batch, {
+      microBatches,
+      temperature: rollout.temperature || 1,
+      entropy: wantsEntropy,
+      sumPiSquared: batch.metaInfo.sumPiSquared === true,
+    });
+  }
+
+  async computeLogProb(batch: DataProto): Promise<DataProto> {
+    const { logProbs, entropy, sumPiSquared } = this.score(this.model, batch, true);
+    const tensors: Record<string, Tensor> = { old_log_probs: logProbs, entropys: entropy! };
+    if (sumPiSquared) tensors.sum_pi_squared = sumPiSquared;
+    return DataProto.fromDict({ tensors });
+  }
+
+  async computeRefLogProb(batch: DataProto): Promise<DataProto> {
+    if (!this.reference) throw new Error('this worker has no reference policy');
+    const { logProbs } = this.score(this.reference, batch, false);
+    return DataProto.fromDict({ tensors: { ref_log_prob: logProbs } });
+  }
+
+  /** `ppo_epochs` passes over the batch in mini-batches; one optimizer step each. */
+  async updateActor(batch: DataProto): Promise<DataProto> {
+    const { actor, rollout, model } = this.settings;
+    const metrics = new MetricList();
+    const size = Math.min(batch.length, Math.ceil((actor.ppo_mini_batch_size * rollout.n) / this.context.worldSize));
+    this.optimizer.lr = actor.optim.lr * this.schedule(this.updates);
+    for (let epoch = 0; epoch < actor.ppo_epochs; epoch++)
+      for (let start = 0; start < batch.length; start += size) {
+        const rows = Array.from({ length: Math.min(size, batch.length - start) }, (_, k) => start + k);
+        const micro = this.microBatches(
+          batch,
+          rows,
+          actor.ppo_micro_batch_size_per_gpu,
+          actor.use_dynamic_bsz || !actor.ppo_micro_batch_size_per_gpu,
+          actor.ppo_max_token_len_per_gpu,
+        );
+        this.updater.step(batch, micro, metrics, {
+          temperature: rollout.temperature || 1,
+          recompute: model.enable_gradient_checkpointing && this.context.device !== 'cpu',
+          dpSize: this.context.worldSize,
+          sumOverRanks: (value) => this.context.sum(value),
+          reduceGradients: this.context.worldSize > 1 ? (gradients) => this.averageGradients(gradients) : undefined,
+        });
+      }
+    this.updates++;
+    metrics.add({ 'actor/lr': this.optimizer.lr });
+    await this.engine.updateWeights();
+    return DataProto.fromDict({ metaInfo: { metrics: metrics.lists() } });
+  }
+
+  private averageGradients(gradients: ReadonlyMap<string, Tensor>): void {
+    this.context.allReduce(gradients.values());
+    // The loss was scaled by dpSize over global counts: the mean over ranks is the gradient of the whole mini-batch.
+    for (const gradient of gradients.values()) gradient.div_(this.context.worldSize);
+  }
+
+  async saveCheckpoint(folder: string): Promise<void> {
+    if (this.context.rank !== 0) return;
+    await saveCausalLM(this.model, path.join(folder, 'huggingface'), { source: this.folder });
+    this.optimizer.save(path.join(folder, 'optimizer.safetensors'));
+  }
+
+  async loadCheckpoint(folder: string, state: { updates: number }): Promise<void> {
+    const { loadWeights } = await import('../models/checkpoint.js');
+    loadWeights(this.model, path.join(folder, 'huggingface'));
+    this.optimizer.load(path.join(folder, 'optimizer.safetensors'));
+    this.updates = state.updates;
+    await this.engine.updateWeights();
+  }
+
+  get state(): { updates: number } {
+    return { updates: this.updates };
+  }
+
+  async close(): Promise<void> {
+    await this.engine.close();
+    this.optimizer.dispose();
+    this.model.dispose();
+    this.reference?.dispose();
+  }
+}
