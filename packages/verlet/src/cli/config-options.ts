@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
 import {
@@ -26,6 +26,8 @@ export function addConfigOptions(command: Command): Command {
       'YAML, JSON, JavaScript or TypeScript file (or a built-in name such as ppo_trainer); several are merged in order',
       (file: string, files: string[] | undefined) => [...(files ?? []), file],
     )
+    .option('--config-path <folder>', "Hydra's way to name a file: its folder")
+    .option('--config-name <name>', "Hydra's way to name a file: its name, with or without .yaml")
     .option('--dry-run', 'print the resolved configuration and stop');
 }
 
@@ -41,7 +43,7 @@ export async function configFromCommandLine<K extends ConfigKind>(
   kind: K,
   { args, options, io }: Pick<CommandInvocation, 'args' | 'options' | 'io'>,
 ): Promise<Composed<ConfigOf<K>> | null> {
-  const files = await Promise.all(((options.config as string[] | undefined) ?? []).map(loadLayer));
+  const files = await configLayers(options);
   const isDryRun = options.dryRun === true;
   const composed = composeConfig({ kind, files, overrides: args, allowMissing: isDryRun });
   if (!isDryRun) {
@@ -58,6 +60,21 @@ export function printRemarks<K extends ConfigKind>(kind: K, composed: Composed<C
   for (const notice of composed.notices) io.note(notice);
   if (kind === 'ppo') io.note(renderBatchPlan(batchPlan(composed.config as PpoConfig)));
   if (composed.missing.length > 0) io.note(`still to be given: ${composed.missing.join(', ')}`);
+}
+
+/** The files that the options name, in the order they are merged. */
+export function configLayers(options: Record<string, unknown>): Promise<(string | ConfigLayer)[]> {
+  const {
+    config = [],
+    configPath,
+    configName,
+  } = options as { config?: string[]; configPath?: string; configName?: string };
+  if (configPath !== undefined && configName === undefined) {
+    throw new UserError('--config-path needs --config-name; or name the file with --config', { exitCode: 2 });
+  }
+  const file = configName === undefined || /\.(ya?ml|json)$/.test(configName) ? configName : `${configName}.yaml`;
+  const hydra = file === undefined ? [] : [configPath === undefined ? file : join(configPath, file)];
+  return Promise.all([...hydra, ...config].map(loadLayer));
 }
 
 /** YAML and names are read by `composeConfig`; modules have to be imported first. */

@@ -185,6 +185,18 @@ describe('verlet config', () => {
     });
   });
 
+  it("takes files in Hydra's way", async () => {
+    writeFileSync(join(folder, 'mine.yaml'), 'trainer: { nnodes: 4 }\n');
+    expect((await run(['config', `--config-path=${folder}`, '--config-name=mine', '--changed'])).out).toMatch(
+      /nnodes: 4/,
+    );
+    expect((await run(['config', '--config-name=ppo_trainer', '--changed'])).code).toBe(0);
+    expect(await run(['config', '--config-path=x'])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('--config-name'),
+    });
+  });
+
   it('reads JavaScript modules as configuration', async () => {
     const file = join(folder, 'run.mjs');
     writeFileSync(file, 'export default { trainer: { nnodes: 4 } };\n');

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, expectTypeOf, it } from 'vitest';
-import { SEED_COMMAND } from '../../test/fixtures/command-lines.js';
+import { DAPO_COMMAND, SEARCH_COMMAND, SEED_COMMAND } from '../../test/fixtures/command-lines.js';
 import { metaOf } from './field.js';
 import {
   batchPlan,
@@ -181,7 +181,7 @@ describe('command lines', () => {
       'actor.fsdp_config.param_offload',
       'rollout.engine_kwargs',
     ]) {
-      expect(notices[0]).toContain(`actor_rollout_ref.${key} (`);
+      expect(notices[0]).toContain(`actor_rollout_ref.${key}`);
     }
     expect(notices[0]).not.toContain('ref.fsdp_config');
     expect(config.actor_rollout_ref.rollout.load_format).toBe('dummy_dtensor');
@@ -412,6 +412,28 @@ describe('names of others', () => {
     });
     expect(notices[0]).toMatch(/megatron\.tensor_model_parallel_size \(maps to data parallelism/);
     expect(notices[1]).toContain('actor_rollout_ref.actor.megatron.seed -> actor_rollout_ref.actor.fsdp_config.seed');
+  });
+
+  it('whole command lines of Search-R1 and DAPO load', () => {
+    const search = composeConfig({ kind: 'ppo', overrides: SEARCH_COMMAND });
+    expect(batchPlan(search.config)).toMatchObject({
+      trajectoriesPerStep: 2560,
+      totalSteps: 1005,
+      actor: { optimizerSteps: 2, microBatchTrajectoriesPerRank: 8, microStepsPerOptimizerStep: 20 },
+    });
+    expect(search.notices).toHaveLength(3);
+    const dapo = composeConfig({ kind: 'ppo', overrides: DAPO_COMMAND }).config;
+    expect(dapo.reward_model).toMatchObject({
+      reward_manager: 'dapo',
+      reward_kwargs: { overlong_buffer_cfg: { enable: true, len: 4096, penalty_factor: 1 } },
+    });
+    expect(dapo.actor_rollout_ref.actor).toMatchObject({
+      clip_ratio_low: 0.2,
+      clip_ratio_high: 0.28,
+      loss_agg_mode: 'token-mean',
+    });
+    expect(dapo.actor_rollout_ref.model.override_config).toEqual({ attention_dropout: 0 });
+    expect(batchPlan(dapo).trajectoriesPerRank).toBe(64);
   });
 
   it('names the engine that is not used', () => {

@@ -11,6 +11,9 @@ export interface Renaming {
   family: AliasFamily;
 }
 
+/** A whole file in foreign names would bury the other lines. */
+const RENAMINGS_SHOWN = 8;
+
 /** What a person should know before the run: at most one line per subject, however many keys it names. */
 export function collectNotices(
   schema: z.ZodType,
@@ -20,13 +23,25 @@ export function collectNotices(
 ): string[] {
   const notices: string[] = [];
   const inert = inertKeys(schema, config, provenance);
-  const withoutEffect = [...inert, ...translated.ignored].map(({ key, reason }) => `${key} (${reason})`);
-  if (withoutEffect.length > 0) notices.push(`accepted, no effect here: ${unique(withoutEffect).join(', ')}`);
+  const byReason = new Map<string, Set<string>>();
+  for (const { key, reason } of [...inert, ...translated.ignored]) {
+    byReason.set(reason, (byReason.get(reason) ?? new Set()).add(key));
+  }
+  if (byReason.size > 0) {
+    const reasons = [...byReason].map(([reason, keys]) => `${[...keys].join(', ')} (${reason})`);
+    notices.push(`accepted, no effect here: ${reasons.join('; ')}`);
+  }
 
-  const renamed = translated.renamed
-    .filter(({ to }) => to.length > 0)
-    .map(({ from, to }) => `${from} -> ${to.join(' and ')}`);
-  if (renamed.length > 0) notices.push(`renamed: ${unique(renamed).join(', ')}`);
+  const renamed = new Set(
+    translated.renamed
+      .filter(({ from, to }) => to.length > 0 && !to.includes(from))
+      .map(({ from, to }) => `${from} -> ${to.join(' and ')}`),
+  );
+  if (renamed.size > 0) {
+    const rest =
+      renamed.size > RENAMINGS_SHOWN ? `, and ${renamed.size - RENAMINGS_SHOWN} more (verlet config shows all)` : '';
+    notices.push(`renamed: ${[...renamed].slice(0, RENAMINGS_SHOWN).join(', ')}${rest}`);
+  }
 
   for (const block of [['actor_rollout_ref', 'rollout'], ['rollout']]) {
     const engine = getPath(config, [...block, 'name']);
@@ -58,5 +73,3 @@ function inertKeys(
   }
   return result;
 }
-
-const unique = (lines: string[]): string[] => [...new Set(lines)];

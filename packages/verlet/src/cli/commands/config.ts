@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import { type ConfigKind, composeConfig, renderConfig, renderConfigJson, schemas } from '../../config/index.js';
 import { jsonSchemaOf, renderExplanation, renderTemplate } from '../../config/reference.js';
 import type { CommandInvocation, CommandModule } from '../command.js';
-import { addConfigOptions, loadLayer, printRemarks } from '../config-options.js';
+import { addConfigOptions, configLayers, printRemarks } from '../config-options.js';
 
 export const command: CommandModule = {
   name: 'config',
@@ -48,7 +48,7 @@ Examples:
       io.print(JSON.stringify(jsonSchemaOf(kind), null, 2));
       return 0;
     }
-    const files = await Promise.all(((options.config as string[] | undefined) ?? []).map(loadLayer));
+    const files = await configLayers(options);
     const composed = composeConfig({ kind, files, overrides: args, allowMissing: true });
     if (options.json === true) {
       io.print(renderConfigJson(composed));

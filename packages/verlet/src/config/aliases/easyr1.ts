@@ -43,6 +43,11 @@ function trainedModel(from: string, to: string, model: string, fsdp: string): Al
 export const easyR1Aliases: Alias[] = [
   rename(EASY, 'data.rollout_batch_size', 'data.train_batch_size'),
   rename(EASY, 'data.mini_rollout_batch_size', 'data.gen_batch_size'),
+  {
+    from: 'data.val_batch_size',
+    family: EASY,
+    apply: (value) => (value === -1 ? { set: [['data.val_batch_size', null]] } : null),
+  },
   rename(EASY, 'data.override_chat_template', `${MODEL}.custom_chat_template`),
 
   // The two KL switches only make sense together; `easyR1KlSwitches` says what they amount to.
@@ -97,6 +102,7 @@ export const easyR1Aliases: Alias[] = [
   rename(EASY, 'worker.rollout.*', `${ROLLOUT}.*`),
 
   { from: 'worker.reward.reward_function', family: EASY, apply: rewardFunction },
+  { from: 'worker.reward.score_function', family: EASY, apply: rewardFunction },
   rename(EASY, 'worker.reward.reward_function_kwargs.*', 'custom_reward_function.reward_kwargs.*'),
   translate(EASY, 'worker.reward.reward_type', (value) => [
     ['reward_model.reward_manager', value === 'batch' ? 'batch' : 'naive'],
@@ -111,10 +117,16 @@ export const easyR1Aliases: Alias[] = [
 
   rename(EASY, 'trainer.val_freq', 'trainer.test_freq'),
   rename(EASY, 'trainer.val_generations_to_log', 'trainer.log_val_generations'),
-  rename(EASY, 'trainer.save_limit', 'trainer.max_actor_ckpt_to_keep', 'trainer.max_critic_ckpt_to_keep'),
+  translate(EASY, 'trainer.save_limit', (value) => [
+    ['trainer.max_actor_ckpt_to_keep', value === -1 ? null : value],
+    ['trainer.max_critic_ckpt_to_keep', value === -1 ? null : value],
+  ]),
+  rename(EASY, 'trainer.total_episodes', 'trainer.total_epochs'),
   rename(EASY, 'trainer.max_try_make_batch', 'algorithm.filter_groups.max_num_gen_batches'),
   rename(EASY, 'trainer.max_steps', 'trainer.total_training_steps'),
-  rename(EASY, 'trainer.save_checkpoint_path', 'trainer.default_local_dir'),
+  translate(EASY, 'trainer.save_checkpoint_path', (value) =>
+    value === null ? [] : [['trainer.default_local_dir', value]],
+  ),
   translate(EASY, 'trainer.save_model_only', (value) =>
     value === true
       ? [

@@ -49,6 +49,10 @@ export const verlAliases: Alias[] = [
     'actor_rollout_ref.rollout.update_weights_bucket_megabytes',
     'actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes',
   ),
+  rename(VERL, 'custom_reward_function.overlong_buffer.*', 'reward_model.reward_kwargs.overlong_buffer_cfg.*'),
+  translate(VERL, 'actor_rollout_ref.actor.use_token_level_loss', (value) => [
+    ['actor_rollout_ref.actor.loss_agg_mode', value === false ? 'seq-mean-token-mean' : 'token-mean'],
+  ]),
   withoutEffect(VERL, 'actor_rollout_ref.rollout.chat_scheduler', 'agent loops take its place'),
   withoutEffect(VERL, 'actor_rollout_ref.model.return_last_hidden_state', 'never needed'),
   withoutEffect(VERL, 'actor_rollout_ref.model.use_fused_loss', 'the head and loss always run in token chunks'),

@@ -18,7 +18,17 @@ import {
 import { logProbFields } from './actor.js';
 import { codeReference, NOT_SPLIT, ONE_ENGINE, profilerGroup } from './parts.js';
 
-export const ROLLOUT_NAMES = ['verlet', 'http', 'vllm', 'sglang', 'trtllm', 'hf', 'naive'] as const;
+export const ROLLOUT_NAMES = [
+  'verlet',
+  'http',
+  'vllm',
+  'vllm_spmd',
+  'sglang',
+  'sglang_async',
+  'trtllm',
+  'hf',
+  'naive',
+] as const;
 
 const NOT_IN_VERL = { differs: 'not in verl' };
 const PARTS = { vllm: {}, sglang: {}, trtllm: {} };
