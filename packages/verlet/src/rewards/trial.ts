@@ -117,7 +117,8 @@ export function describeTrial(
     );
     lines.push('', 'distribution', ...distribution(scores));
     for (const source of sourcesOf(good)) lines.push(source);
-    const count = options.extremes ?? 3;
+    // Few rows: no row is shown at both ends.
+    const count = Math.min(options.extremes ?? 3, Math.ceil(sorted.length / 2));
     if (spread === 0) lines.push('', 'every row has the same score: a group like this teaches nothing');
     lines.push('', 'lowest');
     for (const row of sorted.slice(0, count)) show(row);

@@ -79,7 +79,6 @@ function outerBrackets(text: string): { open: string; close: string; inner: stri
     ['[', ']'],
     ['(', ']'],
     ['[', ')'],
-    ['\\langle', '\\rangle'],
   ];
   for (const [open, close] of pairs) {
     if (!text.startsWith(open) || !text.endsWith(close)) continue;
@@ -189,6 +188,9 @@ export function parseAnswer(text: string, budget: Budget, isTopLevel = true): An
   if (choice && isTopLevel) return { kind: 'choice', letter: choice[1]! };
   if (trimmed === '\\emptyset' || trimmed === '\\varnothing' || trimmed === '\\{\\}')
     return { kind: 'collection', isSet: true, items: [] };
+  if (/^(?:\\mathbb\s*\{?\s*R\s*\}?|\\R|\\Reals|all real numbers)$/.test(trimmed)) {
+    return interval({ kind: 'negate', operand: infinity }, false, infinity, false);
+  }
   try {
     return parseStructure(trimmed, budget, isTopLevel);
   } catch (error) {
@@ -197,7 +199,8 @@ export function parseAnswer(text: string, budget: Budget, isTopLevel = true): An
   }
 }
 
-function parseStructure(text: string, budget: Budget, isTopLevel: boolean): Answer {
+function parseStructure(written: string, budget: Budget, isTopLevel: boolean): Answer {
+  const text = written.replace(/\\langle(?![a-zA-Z])/g, '(').replace(/\\rangle(?![a-zA-Z])/g, ')');
   const matrix = parseMatrix(text, budget);
   if (matrix) return matrix;
   const belongs = /^[a-zA-Z]\s*\\in(?![a-zA-Z])([\s\S]*)$/.exec(text);

@@ -70,6 +70,8 @@ for (const line of [
   for (const spelling of [canonical!, ...spellings]) units.set(spelling, canonical!);
 }
 
+const knownWords = new Set([...units.keys(), 'sq', 'per', 'of', 'men', 'way']);
+
 const mathWords =
   /^(?:sqrt|sin|cos|tan|cot|sec|csc|log|ln|exp|pi|arcsin|arccos|arctan|infinity|inf|oo|or|and|abs|floor|ceil|binom|theta|alpha|beta|gamma|lambda|sinh|cosh|tanh)$/;
 
@@ -122,8 +124,9 @@ function splitUnit(text: string): { text: string; unit: string | undefined } {
   const named = words.filter(Boolean);
   const looksLikeUnit =
     named.every((word) => !mathWords.test(word)) &&
+    // Plain letters may be variables (`3 xy`): only known units and words long enough to be words are taken away.
     (marked ||
-      named.every((word) => word.length > 1 && /^\s/.test(tail)) ||
+      (/^\s/.test(tail) && named.every((word) => word.length > 3 || (word.length > 1 && knownWords.has(word)))) ||
       (named.length === 1 && units.has(named[0]!) && named[0]!.length > 1));
   if (!looksLikeUnit) return { text, unit: undefined };
   const exponent =

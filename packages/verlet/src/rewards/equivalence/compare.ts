@@ -38,6 +38,13 @@ function* samplePoints(variables: readonly string[], negatives: boolean): Genera
   }
 }
 
+/** Whole numbers, different for each variable; the first variable takes small and large values in turn. */
+function* wholePoints(variables: readonly string[]): Generator<Point> {
+  for (let round = 0; ; round++) {
+    yield new Map(variables.map((name, index) => [name, rational(BigInt(4 + ((round * 7 + index * 3) % 13)))]));
+  }
+}
+
 const wantedPoints = 5;
 
 /** The value at a point: exact when it can be, 66 digits otherwise; undefined outside the domain. */
@@ -90,19 +97,25 @@ export function compareExpressions(left: Expression, right: Expression, budget: 
       outcome === 'exact' || outcome === 'different' ? 'exact' : 'numeric',
     );
   }
-  // Positive points first; then mixed signs, where only points inside both domains count, so that sqrt(x^2) is not x.
-  for (const negatives of [false, true]) {
+  const agreement = (points: Iterable<Point>): number | 'different' => {
     let agreed = 0;
     let tries = 0;
-    for (const point of samplePoints(variables, negatives)) {
+    for (const point of points) {
       if (agreed === wantedPoints || ++tries > 3 * wantedPoints) break;
       const outcome = sameAt(left, right, point, budget, false);
-      if (outcome === 'different') return verdict(false, 'sampled');
+      if (outcome === 'different') return 'different';
       if (outcome !== 'nowhere') agreed += 1;
     }
-    if (agreed < 2 && !negatives) return { equal: false, evidence: 'undecided', reason: 'no common domain found' };
-  }
-  return verdict(true, 'sampled');
+    return agreed;
+  };
+  // Positive points first; then mixed signs, where only points inside both domains count, so that sqrt(x^2) is not x.
+  const positive = agreement(samplePoints(variables, false));
+  if (positive === 'different') return verdict(false, 'sampled');
+  if (positive >= 2) return verdict(agreement(samplePoints(variables, true)) !== 'different', 'sampled');
+  // Factorials and (-1)^n have values at whole numbers only.
+  const whole = agreement(wholePoints(variables));
+  if (whole === 'different' || whole >= wantedPoints) return verdict(whole !== 'different', 'sampled');
+  return { equal: false, evidence: 'undecided', reason: 'no common domain found' };
 }
 
 /** Whether one expression is a constant multiple of the other (`positive`: by a positive constant). */
@@ -139,9 +152,11 @@ function proportional(left: Expression, right: Expression, budget: Budget, posit
   return agreed >= 3;
 }
 
-function sameCollection(left: readonly Answer[], right: readonly Answer[], budget: Budget): boolean {
+function sameCollection(left: readonly Answer[], right: readonly Answer[], budget: Budget, isSet = true): boolean {
   const distinct = (items: readonly Answer[]) =>
-    items.filter((item, index) => !items.slice(0, index).some((other) => compareAnswers(item, other, budget).equal));
+    items.filter(
+      (item, index) => !isSet || !items.slice(0, index).some((other) => compareAnswers(item, other, budget).equal),
+    );
   const a = distinct(left);
   const rest = distinct(right);
   if (a.length !== rest.length) return false;
@@ -155,7 +170,12 @@ function sameCollection(left: readonly Answer[], right: readonly Answer[], budge
 const inOrder = (left: readonly Answer[], right: readonly Answer[], budget: Budget): boolean =>
   left.length === right.length && left.every((item, index) => compareAnswers(item, right[index]!, budget).equal);
 
-const foldText = (text: string): string => text.toLowerCase().replace(/[\s{}\\$.,"'`]+/g, '');
+/** Spelling that words may differ in. Digits keep their distance and their marks: `1 23` is not `12 3`. */
+const foldText = (text: string): string =>
+  text
+    .toLowerCase()
+    .replace(/(?<=\d)\s+(?=\d)/g, '_')
+    .replace(/[\s{}\\$"'`]+|[.,]+$/g, '');
 
 /** `x = 5` where the other side just says 5, `y = 3x` against `3x`. */
 function assignedValue(answer: Answer): { name: string; value: Expression } | undefined {
@@ -180,16 +200,22 @@ export function compareAnswers(left: Answer, right: Answer, budget: Budget): Ver
   }
   if (left.kind === 'equation' || right.kind === 'equation') return compareEquations(left, right, budget);
   if (left.kind === 'collection' && right.kind === 'collection') {
-    return verdict(
-      sameCollection(namedValues(left.items) ?? left.items, namedValues(right.items) ?? right.items, budget),
-      'structure',
-    );
+    // A set has no repetitions; a list such as the roots of a polynomial may have.
+    const isSet = left.isSet || right.isSet;
+    const [a, b] = [left.items, right.items].map((items) => namedValues(items) ?? items) as [
+      readonly Answer[],
+      readonly Answer[],
+    ];
+    return verdict(sameCollection(a, b, budget, isSet), 'structure');
   }
   for (const [list, other] of [
     [left, right],
     [right, left],
   ] as const) {
     if (list.kind !== 'collection') continue;
+    // `x < 1 or x > 2` is a union in other words.
+    if (other.kind === 'union' && !list.isSet)
+      return verdict(sameCollection(list.items, other.parts, budget), 'structure');
     // `1, 2` for the point (1, 2); `x = 1, y = 2` as well, by the alphabet.
     if (other.kind === 'tuple' && !list.isSet && other.open !== '[')
       return verdict(inOrder(byName(list.items), other.items, budget), 'structure');

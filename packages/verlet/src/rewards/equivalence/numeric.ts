@@ -48,8 +48,9 @@ function integerPower(base: Value, exponent: bigint, budget: Budget): Value {
     if (times & 1n) result = multiply(result, square);
     square = multiply(square, square);
   }
-  if (isNegligible(result) && !isNegligible(base)) throw new Undecided('power too small to tell from zero');
-  return exponent < 0n ? divide(one, result) : result;
+  const value = exponent < 0n ? divide(one, result) : result;
+  if (isNegligible(value) && !isNegligible(base)) throw new Undecided('power too small to tell from zero');
+  return value;
 }
 
 function squareRoot(a: Value): Value {
@@ -143,6 +144,8 @@ export class Evaluator {
 
   private call(name: string, operands: readonly Expression[]): Value {
     this.budget.spend(50);
+    // Of whole numbers they are exact, and this evaluator is asked only for what is not.
+    if (name === 'factorial' || name === 'binomial') return this.exactCall(name, operands);
     const first = this.value(operands[0]!);
     if (name === 'root') {
       const degree = evaluateExactly(operands[1]!, this.point, this.budget);
@@ -156,6 +159,12 @@ export class Evaluator {
     }
     const base = operands[1] && name === 'log' ? requireReal(this.value(operands[1])) : undefined;
     return { re: this.realFunction(name, requireReal(first), base), im: 0n };
+  }
+
+  private exactCall(name: string, operands: readonly Expression[]): Value {
+    const exact = evaluateExactly({ kind: 'call', name, operands }, this.point, this.budget);
+    if (!exact) throw new Undefined(`${name} of a number that is not whole`);
+    return { re: fixed.fromRational(exact.re), im: fixed.fromRational(exact.im) };
   }
 
   private realFunction(name: string, x: bigint, base: bigint | undefined): bigint {
