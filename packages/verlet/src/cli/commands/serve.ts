@@ -136,13 +136,15 @@ async function loadModel(nameOrPath: string, options: ServedEngineOptions): Prom
   const folder = await resolveModel(nameOrPath);
   const tokenizer = await Tokenizer.load(folder);
   const { loadEngine } = await rolloutModule();
-  return { engine: await loadEngine(folder, options), tokenizer };
+  return { engine: await loadEngine(folder, { ...options, tokenizer }), tokenizer };
 }
 
 /** Loaded late: the engine brings libtorch, which `verlet serve --help` should not wait for. */
 async function rolloutModule() {
   const path = '../../rollout/index.js';
-  return (await import(path)) as { loadEngine(folder: string, options: ServedEngineOptions): Promise<Engine> };
+  return (await import(path)) as {
+    loadEngine(folder: string, options: ServedEngineOptions & { tokenizer: Tokenizer }): Promise<Engine>;
+  };
 }
 
 function wholeNumber(text: string): number {

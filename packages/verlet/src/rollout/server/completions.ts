@@ -9,7 +9,7 @@ import {
   streamAnswer,
   unixSeconds,
 } from './endpoint.js';
-import { unsupported } from './errors.js';
+import { invalidParameter, unsupported } from './errors.js';
 import { type ChoiceDelta, generate, merge } from './generate.js';
 import { completionLogProbs } from './logprobs.js';
 import { type CompletionRequest, completionRequest, parseRequest, refuseUnsupported } from './requests.js';
@@ -58,6 +58,7 @@ export async function completions(context: EndpointContext, body: unknown): Prom
 
 function readPrompts({ prompt }: CompletionRequest, tokenizer: ServerTokenizer): number[][] {
   const list = typeof prompt === 'string' || typeof prompt[0] === 'number' ? [prompt] : prompt;
+  if (list.length === 0) throw invalidParameter('prompt', 'The prompt is empty.');
   return (list as (string | number[])[]).map((one) =>
     typeof one === 'string' ? Array.from(tokenizer.encode(one, { addSpecialTokens: true })) : one,
   );

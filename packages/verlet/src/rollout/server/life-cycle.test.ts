@@ -81,6 +81,11 @@ describe('errors', () => {
     expect(harness.engine.requests).toHaveLength(0);
   });
 
+  it.each([[''], [[]], [[[]]], [['a', '']]])('refuses the empty prompt %j', async (prompt) => {
+    const { error } = await harness.postJson('/v1/completions', { model: 'tiny', prompt });
+    expect(error).toMatchObject({ param: 'prompt', code: 'invalid_value' });
+  });
+
   it('names the numbers of a context overflow', async () => {
     const { error } = await harness.postJson('/v1/completions', { model: 'tiny', prompt: 'x'.repeat(5000) });
     expect(error.message).toContain('4096');
@@ -108,6 +113,15 @@ describe('errors', () => {
     expect(chunks.at(-1).error.message).toContain('fell off the bus');
     expect(seen).toHaveLength(2);
     expect((await fetch(`${harness.server.url}/health`)).status).toBe(200);
+  });
+
+  it('does not let the other choices run on when one has failed', async () => {
+    await harness.restart({ onError: () => {} });
+    harness.engine.failAt = 3;
+    harness.engine.hangAfter = 6;
+    expect((await harness.post('/v1/chat/completions', { ...chat, n: 3 })).status).toBe(500);
+    const reasons = () => harness.engine.outputs.slice(1).map((output) => output.finishReason);
+    await vi.waitFor(() => expect(reasons()).toEqual(['abort', 'abort']));
   });
 
   it('ends a request that runs too long with 504', async () => {

@@ -39,6 +39,8 @@ export async function startServer(options: ListenOptions): Promise<RunningServer
   const allowedHosts = isLoopback && !options.apiKey ? ['localhost', '127.0.0.1', '[::1]', host] : undefined;
   const app = createApp({ ...options, allowedHosts });
   const server = createAdaptorServer({ fetch: app.fetch }) as Server;
+  // Longer than clients keep idle connections, so that they do not send a request into one that is just closing.
+  server.keepAliveTimeout = 65_000;
   server.listen(options.port ?? 0, host);
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
