@@ -4,4 +4,5 @@ export * from './dataset/index.js';
 export { type InspectOptions, inspectData } from './inspect.js';
 export * from './loader/index.js';
 export * from './prepare/index.js';
+export { progressBar } from './progress.js';
 export * from './table/index.js';

@@ -1,6 +1,6 @@
 import type { Tokenizer } from '../models/tokenizer/index.js';
 import { toMessages } from './dataset/messages.js';
-import { describeType, type Row, type Table } from './table/index.js';
+import { DataError, describeType, type Row, type Table } from './table/index.js';
 
 export interface InspectOptions {
   /** The row to show. */
@@ -16,6 +16,9 @@ export interface InspectOptions {
 export async function inspectData(table: Table, options: InspectOptions = {}): Promise<string> {
   const { row: shown = 0, promptKey = promptColumn(table) } = options;
   const sections = [describeFiles(table), describeColumns(table)];
+  if (shown > 0 && shown >= table.numRows) {
+    throw new DataError(`row ${shown} is asked for, but there are ${table.numRows}`, { file: table.sources[0]?.path });
+  }
   if (table.numRows > 0) {
     sections.push(describeRow(await table.row(shown), shown, promptKey, options.tokenizer));
     if (promptKey) sections.push(await describeLengths(table, promptKey, options));

@@ -53,4 +53,10 @@ it('says what is wrong, and with which file', async () => {
   writeFileSync(broken, 'PAR1 but not really');
   expect((await verlet('inspect', broken)).noted).toContain('the Parquet footer cannot be read');
   expect((await verlet('convert', broken)).exitCode).toBe(2);
+  const short = join(folder, 'short.jsonl');
+  writeFileSync(short, '{"prompt": "x"}');
+  expect(await verlet('inspect', short, '--row', '9')).toMatchObject({
+    exitCode: 1,
+    noted: `verlet: ${short}: row 9 is asked for, but there are 1`,
+  });
 });

@@ -1,7 +1,11 @@
 import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { UserError } from '../../config/errors.js';
 import type { Tokenizer, ToolSchema } from '../../models/tokenizer/index.js';
 import { ConcatSource, DataLoader, type ItemSource, MixingSampler, type Sampler } from '../loader/index.js';
-import { RlDataset, type RlDatasetOptions, type RlItem } from './rl-dataset.js';
+import { progressBar } from '../progress.js';
+import { type DatasetReport, RlDataset, type RlDatasetOptions, type RlItem } from './rl-dataset.js';
 
 /** The keys of verl's `data` group that are read here. */
 export interface DataConfig {
@@ -29,7 +33,28 @@ export interface DataConfig {
   seed?: number | null;
   return_raw_chat?: boolean;
   return_full_prompt?: boolean;
+  /** A dataset class of one's own: a module and the name of its export. */
+  custom_cls?: { path?: string | null; name?: string | null };
+  sampler?: { class_path?: string | null; class_name?: string | null };
 }
+
+/** What a loader needs of a dataset; `RlDataset` is one. */
+export interface PromptDataset extends ItemSource<RlItem> {
+  readonly report?: DatasetReport;
+  close(): Promise<void>;
+}
+
+/** What the export named by `data.custom_cls` has to offer. */
+export interface PromptDatasetClass {
+  open(files: string | readonly string[], tokenizer: Tokenizer, options: RlDatasetOptions): Promise<PromptDataset>;
+}
+
+/** What the export named by `data.sampler` is constructed with. */
+export type SamplerClass = new (context: {
+  datasets: readonly PromptDataset[];
+  length: number;
+  config: DataConfig;
+}) => Sampler;
 
 export interface OpenDatasetOptions {
   tokenizer: Tokenizer;
@@ -42,8 +67,8 @@ export interface OpenDatasetOptions {
 export async function openDatasets(
   config: DataConfig,
   split: 'train' | 'val',
-  { tokenizer, tools, chatTemplate, onProgress }: OpenDatasetOptions,
-): Promise<RlDataset[]> {
+  { tokenizer, tools, chatTemplate, onProgress = progressBar('measuring prompts') }: OpenDatasetOptions,
+): Promise<PromptDataset[]> {
   const isTraining = split === 'train';
   const files = isTraining ? config.train_files : (config.val_files ?? []);
   const options: RlDatasetOptions = {
@@ -66,9 +91,13 @@ export async function openDatasets(
     onProgress,
   };
   const groups = isTraining && config.train_weights ? [files].flat() : [files];
-  const datasets: RlDataset[] = [];
+  const { custom_cls: custom } = config;
+  const datasetClass = custom?.path
+    ? await importExport<PromptDatasetClass>(custom.path, custom.name, 'data.custom_cls')
+    : RlDataset;
+  const datasets: PromptDataset[] = [];
   try {
-    for (const group of groups) datasets.push(await RlDataset.open(group, tokenizer, options));
+    for (const group of groups) datasets.push(await datasetClass.open(group, tokenizer, options));
   } catch (error) {
     await Promise.all(datasets.map((dataset) => dataset.close()));
     throw error;
@@ -78,12 +107,13 @@ export async function openDatasets(
 
 /** verl's loaders: training shuffles and drops the rest; validation is one batch by default and drops nothing. */
 export function openLoader(
-  datasets: readonly RlDataset[],
+  datasets: readonly PromptDataset[],
   config: DataConfig,
   split: 'train' | 'val',
   sampler?: Sampler,
 ): DataLoader<RlItem> {
-  const source: ItemSource<RlItem> = datasets.length === 1 ? (datasets[0] as RlDataset) : new ConcatSource(datasets);
+  const source: ItemSource<RlItem> =
+    datasets.length === 1 ? (datasets[0] as PromptDataset) : new ConcatSource(datasets);
   const seed = config.seed ?? 1;
   if (split === 'val') {
     const batchSize = config.val_batch_size ?? Math.max(1, source.length);
@@ -101,10 +131,38 @@ export function openLoader(
   });
 }
 
+/** The sampler that `data.sampler` names, if any. */
+export async function openSampler(
+  datasets: readonly PromptDataset[],
+  config: DataConfig,
+): Promise<Sampler | undefined> {
+  const { class_path: path, class_name: name } = config.sampler ?? {};
+  if (!path) return undefined;
+  const samplerClass = await importExport<SamplerClass>(path, name, 'data.sampler');
+  const length = datasets.reduce((sum, dataset) => sum + dataset.length, 0);
+  return new samplerClass({ datasets, length, config });
+}
+
+async function importExport<T>(path: string, name: string | null | undefined, key: string): Promise<T> {
+  let module: Record<string, unknown>;
+  try {
+    module = (await import(pathToFileURL(resolve(path)).href)) as Record<string, unknown>;
+  } catch (error) {
+    throw new UserError(`${key}: cannot load ${path}: ${(error as Error).message}`, { cause: error });
+  }
+  const found = module[name ?? 'default'];
+  if (found === undefined) {
+    throw new UserError(
+      `${key}: ${path} has no export "${name ?? 'default'}"; it has ${Object.keys(module).join(', ')}`,
+    );
+  }
+  return found as T;
+}
+
 async function readFormatPrompt(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    throw new Error(`data.format_prompt: ${(error as Error).message}`);
+    throw new UserError(`data.format_prompt: ${(error as Error).message}`);
   }
 }

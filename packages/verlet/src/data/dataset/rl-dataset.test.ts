@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Tokenizer, trainBpe } from '../../models/tokenizer/index.js';
+import { progressBar } from '../progress.js';
 import { type Row, writeParquet } from '../table/index.js';
-import { openDatasets, openLoader, RlDataset, truncateIds } from './index.js';
+import { openDatasets, openLoader, openSampler, RlDataset, truncateIds } from './index.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'verlet-dataset-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -172,5 +173,51 @@ describe('the data group of a configuration', () => {
     const mixedLoader = openLoader(await openDatasets(mixed, 'train', { tokenizer }), mixed, 'train');
     const drawn = [...(await mixedLoader.next()), ...(await mixedLoader.next())].map((item) => item.index);
     expect(drawn.filter((index) => index === 9).length).toBeGreaterThan(1);
+  });
+
+  it("takes a dataset class and a sampler of one's own", async () => {
+    const module = join(folder, 'own.mjs');
+    writeFileSync(
+      module,
+      `export class Own {
+  static async open(files, tokenizer, options) { return new Own([files].flat().length + options.maxPromptLength); }
+  constructor(length) { this.length = length; }
+  async items(indices) { return Array.from(indices, (index) => ({ index })); }
+  async close() {}
+}
+export class Backwards {
+  constructor({ length }) { this.epochLength = length; this.at = length; }
+  startEpoch() { this.at = this.epochLength; }
+  next() { return --this.at; }
+  state() { return this.at; }
+  restore(at) { this.at = at; }
+}`,
+    );
+    const config = {
+      train_files: ['a', 'b'],
+      train_batch_size: 2,
+      max_prompt_length: 3,
+      custom_cls: { path: module, name: 'Own' },
+      sampler: { class_path: module, class_name: 'Backwards' },
+    };
+    const datasets = await openDatasets(config, 'train', { tokenizer });
+    const loader = openLoader(datasets, config, 'train', await openSampler(datasets, config));
+    expect((await loader.next()).map((item) => item.index)).toEqual([4, 3]);
+    await expect(
+      openDatasets({ ...config, custom_cls: { path: module, name: 'Other' } }, 'train', { tokenizer }),
+    ).rejects.toThrow('data.custom_cls: ');
+  });
+});
+
+describe('progressBar', () => {
+  it('is a few lines in a log and nothing for short work', () => {
+    const lines: string[] = [];
+    const output = { write: (text: string) => lines.push(text) };
+    progressBar('short', output)(256, 256);
+    expect(lines).toEqual([]);
+    const bar = progressBar('long', output);
+    for (let done = 0; done <= 1000; done++) bar(done, 1000);
+    expect(lines.length).toBe(11);
+    expect(lines.at(-1)).toBe('long: 1000/1000\n');
   });
 });
