@@ -5,7 +5,8 @@ import { createSandbox } from '../packages/verlet/dist/rewards/sandbox/index.js'
 const programs = Number(process.argv[2] ?? 1_000);
 const size = Number(process.argv[3] ?? 2);
 const code = {
-  python: 'from collections import Counter\nwords = input().split()\nprint(sum(Counter(words).values()) + int(words[0]))',
+  python:
+    'from collections import Counter\nwords = input().split()\nprint(sum(Counter(words).values()) + int(words[0]))',
   javascript:
     "const words = require('fs').readFileSync(0, 'utf8').trim().split(' ');\nconsole.log(words.length + Number(words[0]));",
 };
@@ -21,7 +22,11 @@ for (const level of ['bubblewrap', 'wasm']) {
       continue;
     }
     await sandbox.runBatch(Array.from({ length: size }, () => ({ language, code: code[language], stdin: '1 2\n' })));
-    const batch = Array.from({ length: programs }, (_, index) => ({ language, code: code[language], stdin: `${index} 2\n` }));
+    const batch = Array.from({ length: programs }, (_, index) => ({
+      language,
+      code: code[language],
+      stdin: `${index} 2\n`,
+    }));
     const began = performance.now();
     const results = await sandbox.runBatch(batch);
     const seconds = (performance.now() - began) / 1_000;

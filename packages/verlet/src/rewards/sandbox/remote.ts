@@ -1,7 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { decodePlain, type Encoded, encodePlain } from './plain-value.js';
 import { pythonHarness } from './python-harness.js';
-import { type Limits, type Program, SandboxFailure, type SandboxResult, type SandboxStatus } from './types.js';
+import {
+  type Limits,
+  type PlainValue,
+  type Program,
+  SandboxFailure,
+  type SandboxResult,
+  type SandboxStatus,
+} from './types.js';
 
 export interface RemoteSandboxOptions {
   /** The address of the service's run endpoint, e.g. `http://127.0.0.1:8080/run_code`. */
@@ -138,7 +145,7 @@ export class RemoteRunner {
 function withCall(program: Program, call: NonNullable<Program['call']>, marker: string): string {
   if (program.language !== 'python') {
     const args = call.args.map((arg) => JSON.stringify(arg)).join(', ');
-    return `${program.code}\n;process.stdout.write('\\n${marker}' + JSON.stringify(${call.name}(${args})) + '\\n');\n`;
+    return `${program.code}\n;process.stdout.write('\\n${marker}' + JSON.stringify({ plain: ${call.name}(${args}) }) + '\\n');\n`;
   }
   const request = JSON.stringify({ do: 'call', h: null, name: call.name, args: call.args.map(encodePlain) });
   return `${pythonHarness}
@@ -158,11 +165,11 @@ function extractValue(result: SandboxResult, marker: string): SandboxResult {
   if (result.status !== 'ok' || last === undefined)
     return { ...result, stdout, status: result.status === 'ok' ? 'error' : result.status };
   try {
-    const answer = JSON.parse(last);
-    if (answer === null || typeof answer !== 'object' || Array.isArray(answer))
-      return { ...result, stdout, value: answer };
-    if ('value' in answer) return { ...result, stdout, value: decodePlain(answer.value as Encoded) };
-    return 'raised' in answer ? { ...result, stdout, status: 'error' } : { ...result, stdout, value: answer };
+    const answer: { value?: Encoded; plain?: PlainValue } = JSON.parse(last);
+    // The first marked line of a Python program lists its names: a program that ended after it has not answered.
+    if ('value' in answer) return { ...result, stdout, value: decodePlain(answer.value ?? null) };
+    if ('plain' in answer) return { ...result, stdout, value: answer.plain };
+    return { ...result, stdout, status: 'error' };
   } catch {
     return { ...result, stdout, status: 'error' };
   }
