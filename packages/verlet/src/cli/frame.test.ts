@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { afterAll, describe, expect, it } from 'vitest';
 import { UserError } from '../config/index.js';
 import { COMMANDS, type CommandModule } from './command.js';
+import { addConfigOptions, configFromCommandLine } from './config-options.js';
 import { runCommandLine } from './frame.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'verlet-cli-'));
@@ -137,6 +138,38 @@ describe('the frame', () => {
       err: expect.stringContaining("missing required argument 'file'"),
     });
     expect((await run(['help', 'data'], modules)).out).toContain('Usage: verlet data');
+  });
+});
+
+describe('commands that take a configuration', () => {
+  const needed = ['data.train_files=t.parquet', 'actor_rollout_ref.model.path=m'];
+  let started: number | undefined;
+  const modules: Record<string, CommandModule> = {
+    train: {
+      name: 'train',
+      summary: 's',
+      configure: (command) => void addConfigOptions(command),
+      run: async (invocation) => {
+        const composed = await configFromCommandLine('ppo', invocation);
+        if (composed === null) return;
+        started = composed.config.trainer.total_epochs;
+      },
+    },
+  };
+
+  it('start with notices on the side, or only print with --dry-run, or refuse', async () => {
+    const words = [...needed, 'trainer.total_epochs=7', 'actor_rollout_ref.rollout.load_format=dummy'];
+    const dry = await run(['train', ...words, '--dry-run'], modules);
+    expect({ started, code: dry.code }).toEqual({ started: undefined, code: 0 });
+    expect(dry.out).toMatch(/total_epochs: 7 +# command line/);
+    expect(dry.err).toContain('batch plan');
+    const real = await run(['train', ...words], modules);
+    expect({ started, code: real.code, out: real.out }).toEqual({ started: 7, code: 0, out: '' });
+    expect(real.err).toMatch(/^accepted, no effect here: actor_rollout_ref\.rollout\.load_format .*\n$/);
+    expect(await run(['train'], modules)).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('data.train_files: must be given'),
+    });
   });
 });
 

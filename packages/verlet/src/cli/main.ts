@@ -18,6 +18,7 @@ const interrupted = new AbortController();
 process.on('SIGINT', () => {
   // The first Ctrl-C lets a command save its state, the second one does not wait for it.
   if (interrupted.signal.aborted) process.exit(EXIT.interrupted);
+  io.note('stopping; press Ctrl-C again to stop at once');
   interrupted.abort(new Error('interrupted by Ctrl-C'));
 });
 

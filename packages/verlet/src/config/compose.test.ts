@@ -1,7 +1,13 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: interpolations of the configuration language
-import { readFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import fc from 'fast-check';
-import { describe, expect, expectTypeOf, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { DAPO_COMMAND, SEARCH_COMMAND, SEED_COMMAND } from '../../test/fixtures/command-lines.js';
 import { metaOf } from './field.js';
 import {
@@ -11,6 +17,7 @@ import {
   composeConfig,
   definePpoConfig,
   type PpoConfig,
+  renderConfig,
   schemas,
 } from './index.js';
 import { defaultsOf, leavesOf } from './tree.js';
@@ -453,11 +460,9 @@ describe('objects', () => {
       actor_rollout_ref: { model: { path: 'm' }, rollout: { n: 4 } },
       algorithm: { adv_estimator: 'grpo' },
     });
-    expectTypeOf(config).toEqualTypeOf<PpoConfig>();
-    expectTypeOf(config.actor_rollout_ref.rollout.n).toEqualTypeOf<number>();
     expect(config.actor_rollout_ref.actor.rollout_n).toBe(4);
-    // @ts-expect-error: a wrong name does not compile, and fails when it is not compiled
-    expect(() => definePpoConfig({ data: { train_file: 'a' } })).toThrow(
+    const misspelt = { data: { train_file: 'a' } } as object;
+    expect(() => definePpoConfig(misspelt)).toThrow(
       /data\.train_file: there is no such key; did you mean data\.train_files/,
     );
   });
@@ -472,6 +477,58 @@ describe('objects', () => {
     expect(config.trainer).toMatchObject({ test_freq: 3, save_freq: 2, total_epochs: 1 });
   });
 });
+
+it('types promise what the schema holds', async () => {
+  const root = fileURLToPath(new URL('../../../../', import.meta.url));
+  const compiler = createRequire(import.meta.url)
+    .resolve('typescript/package.json')
+    .replace('package.json', 'bin/tsc');
+  const project = join(root, 'packages/verlet/test/config-types');
+  const { stdout } = await promisify(execFile)(process.execPath, [compiler, '-p', project], { timeout: 90_000 }).catch(
+    (error: { stdout: string }) => error,
+  );
+  expect(stdout).toBe('');
+});
+
+it('a printed tree, read as a file, is the same tree', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'verlet-print-'));
+  const file = join(folder, 'printed.yaml');
+  const free = fc.dictionary(
+    fc.stringMatching(/^[a-z][a-z_ :#-]{0,8}$/),
+    fc.oneof(
+      fc.string(),
+      fc.double({ noNaN: true, noDefaultInfinity: true }),
+      fc.boolean(),
+      fc.array(fc.string()),
+      fc.constant(null),
+    ),
+  );
+  try {
+    fc.assert(
+      fc.property(
+        free,
+        fc.string({ minLength: 1 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (custom, name, gamma) => {
+          fc.pre(!JSON.stringify([custom, name]).includes('${'));
+          const object = { custom, trainer: { experiment_name: name }, algorithm: { gamma } };
+          const written = composeConfig({ kind: 'ppo', object, allowMissing: true, skipChecks: true });
+          writeFileSync(file, renderConfig(written));
+          const read = composeConfig({ kind: 'ppo', files: [file], allowMissing: true, skipChecks: true });
+          expect(read.config.custom).toEqual(normalizeZero(written.config.custom));
+          expect({ ...read.config, custom: null }).toEqual(normalizeZero({ ...written.config, custom: null }));
+        },
+      ),
+      { numRuns: 40 },
+    );
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+/** Printing has no -0. */
+const normalizeZero = <T>(value: T): T =>
+  JSON.parse(JSON.stringify(value), (_key, item) => (Object.is(item, -0) ? 0 : item)) as T;
 
 it('the generated pages are up to date', async () => {
   const { renderMegatronTemplate, renderReference, renderTemplate } = await import('./reference.js');

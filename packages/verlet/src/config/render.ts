@@ -26,7 +26,7 @@ export function renderConfig(
       const start = lines.length;
       for (const [name, child] of Object.entries(value)) visit(child, [...path, name]);
       if (path.length > 0 && lines.length > start)
-        lines.splice(start, 0, { text: `${indent(path)}${path.at(-1)}:`, origin: '' });
+        lines.splice(start, 0, { text: `${indent(path)}${scalar(path.at(-1))}:`, origin: '' });
       return;
     }
     if (options.changedOnly === true && provenance.source.kind === 'default') return;
@@ -36,7 +36,7 @@ export function renderConfig(
       !options.only.some((only) => key === only || key.startsWith(`${only}.`))
     )
       return;
-    lines.push({ text: `${indent(path)}${path.at(-1)}: ${scalar(value)}`, origin: origin(provenance) });
+    lines.push({ text: `${indent(path)}${scalar(path.at(-1))}: ${scalar(value)}`, origin: origin(provenance) });
   };
   visit(composed.config, []);
   const column = Math.min(options.width ?? 64, Math.max(0, ...lines.map(({ text }) => text.length)));
