@@ -1,0 +1,134 @@
+/** What a batch looked like, under verl's names. */
+
+import type { DataProto } from '../protocol/index.js';
+import { maximum, mean, minimum, standardDeviation } from './statistics.js';
+
+/** Per row: sums over a [rows, columns] tensor, optionally masked. */
+function rowSums(batch: DataProto, key: string, mask?: Float32Array): number[] {
+  const tensor = batch.tensor(key);
+  const [rows, columns] = tensor.shape as [number, number];
+  const values = tensor.toFloat32Array();
+  return Array.from({ length: rows }, (_, row) => {
+    let sum = 0;
+    for (let k = 0; k < columns; k++) sum += values[row * columns + k]! * (mask ? mask[row * columns + k]! : 1);
+    return sum;
+  });
+}
+
+function spread(name: string, values: readonly number[]): Record<string, number> {
+  if (values.length === 0) return {};
+  return { [`${name}/mean`]: mean(values), [`${name}/max`]: maximum(values), [`${name}/min`]: minimum(values) };
+}
+
+/** Values of a [rows, columns] tensor where the mask is 1. */
+function masked(batch: DataProto, key: string, mask: Float32Array): number[] {
+  const values = batch.tensor(key).toFloat32Array();
+  const kept: number[] = [];
+  for (let k = 0; k < values.length; k++) if (mask[k] === 1) kept.push(values[k]!);
+  return kept;
+}
+
+export function dataMetrics(batch: DataProto, options: { useCritic: boolean }): Record<string, number> {
+  const mask = batch.tensor('response_mask').toFloat32Array();
+  const responseWidth = batch.tensor('responses').size(1);
+  const promptWidth = batch.tensor('prompts').size(1);
+  const attention = batch.tensor('attention_mask').toFloat32Array();
+  const width = promptWidth + responseWidth;
+  const lengths = Array.from({ length: batch.length }, (_, row) => {
+    let prompt = 0;
+    let response = 0;
+    for (let k = 0; k < width; k++) {
+      if (k < promptWidth) prompt += attention[row * width + k]!;
+      else response += attention[row * width + k]!;
+    }
+    return { prompt, response };
+  });
+  const promptLengths = lengths.map((length) => length.prompt);
+  const responseLengths = lengths.map((length) => length.response);
+  // A row without a response was aborted: it says nothing about the policy.
+  const answered = (_: unknown, row: number): boolean => responseLengths[row]! > 0;
+  const finished = responseLengths.filter(answered);
+  const advantages = masked(batch, 'advantages', mask);
+  const returns = masked(batch, 'returns', mask);
+  const metrics: Record<string, number> = {
+    ...spread('critic/score', rowSums(batch, 'token_level_scores').filter(answered)),
+    ...spread('critic/rewards', rowSums(batch, 'token_level_rewards').filter(answered)),
+    ...spread('critic/advantages', advantages),
+    ...spread('critic/returns', returns),
+    ...spread('response_length', responseLengths),
+    'response_length/clip_ratio': mean(responseLengths.map((length) => (length === responseWidth ? 1 : 0))),
+    ...spread('response_length_non_aborted', finished),
+    'response_length_non_aborted/clip_ratio': finished.length
+      ? mean(finished.map((length) => (length === responseWidth ? 1 : 0)))
+      : 0,
+    'response/aborted_ratio': 1 - finished.length / batch.length,
+    ...spread('prompt_length', promptLengths),
+    'prompt_length/clip_ratio': mean(promptLengths.map((length) => (length === promptWidth ? 1 : 0))),
+  };
+  if (batch.nonTensorBatch.has('__num_turns__'))
+    Object.assign(metrics, spread('num_turns', batch.column<number>('__num_turns__')));
+  if (options.useCritic) {
+    const values = masked(batch, 'values', mask);
+    const errors = returns.map((value, k) => value - values[k]!);
+    const variance = standardDeviation(returns) ** 2;
+    Object.assign(metrics, spread('critic/values', values), {
+      'critic/vf_explained_var': 1 - standardDeviation(errors) ** 2 / (variance + 1e-5),
+    });
+  }
+  return metrics;
+}
+
+/** How far the sampler's probabilities are from the trainer's for the same tokens and weights. */
+export function mismatchMetrics(batch: DataProto): Record<string, number> {
+  if (!batch.batch.has('rollout_log_probs') || !batch.batch.has('old_log_probs')) return {};
+  const mask = batch.tensor('response_mask').toFloat32Array();
+  const sampled = masked(batch, 'rollout_log_probs', mask).map(Math.exp);
+  const trained = masked(batch, 'old_log_probs', mask).map(Math.exp);
+  if (sampled.length === 0) return { 'training/rollout_probs_diff_valid': 0 };
+  const differences = sampled.map((value, k) => Math.abs(value - trained[k]!));
+  const [a, b] = [mean(sampled), mean(trained)];
+  const covariance = mean(sampled.map((value, k) => (value - a) * (trained[k]! - b)));
+  const scale = Math.sqrt(
+    mean(sampled.map((value) => (value - a) ** 2)) * mean(trained.map((value) => (value - b) ** 2)),
+  );
+  return {
+    'training/rollout_probs_diff_valid': 1,
+    'training/rollout_probs_diff_max': maximum(differences),
+    'training/rollout_probs_diff_mean': mean(differences),
+    'training/rollout_probs_diff_std': standardDeviation(differences),
+    'training/rollout_actor_probs_pearson_corr': scale > 0 ? covariance / scale : 1,
+  };
+}
+
+export interface TimingSources {
+  timing: Readonly<Record<string, number>>;
+  batch: DataProto;
+  devices: number;
+}
+
+export function timingMetrics({ timing, batch, devices }: TimingSources): Record<string, number> {
+  const totalTokens = batch.tensor('attention_mask').sum().item();
+  const responseTokens = batch
+    .tensor('attention_mask')
+    .narrow(1, batch.tensor('prompts').size(1), batch.tensor('responses').size(1))
+    .sum()
+    .item();
+  const metrics: Record<string, number> = {};
+  for (const [name, seconds] of Object.entries(timing)) metrics[`timing_s/${name}`] = seconds;
+  const perToken: Record<string, number> = {
+    gen: responseTokens,
+    ref: totalTokens,
+    values: totalTokens,
+    adv: totalTokens,
+    update_critic: totalTokens,
+    update_actor: totalTokens,
+  };
+  for (const [name, tokens] of Object.entries(perToken))
+    if (timing[name] !== undefined && tokens > 0)
+      metrics[`timing_per_token_ms/${name}`] = (1000 * timing[name]) / tokens;
+  metrics['perf/total_num_tokens'] = totalTokens;
+  metrics['perf/time_per_step'] = timing.step ?? 0;
+  if (timing.step) metrics['perf/throughput'] = totalTokens / (timing.step * devices);
+  metrics['perf/cpu_memory_used_gb'] = process.memoryUsage().rss / 2 ** 30;
+  return metrics;
+}

@@ -1,0 +1,74 @@
+/** From dataset items to the rows that are sampled: each prompt with an id of its own, n times, each sample with its own noise. */
+import type { AgentRow } from '../agents/index.js';
+import type { PpoConfig } from '../config/index.js';
+import type { RlItem } from '../data/index.js';
+import { DataProto } from '../protocol/index.js';
+import type { SamplingParams } from '../rollout/types.js';
+
+export function samplingOf(config: PpoConfig, validate: boolean): SamplingParams {
+  const { rollout } = config.actor_rollout_ref;
+  const source = validate ? rollout.val_kwargs : rollout;
+  const greedy = source.do_sample === false;
+  return {
+    temperature: greedy ? 0 : source.temperature,
+    topK: source.top_k,
+    topP: source.top_p,
+    ...(validate
+      ? {}
+      : { minP: rollout.min_p, repetitionPenalty: rollout.repetition_penalty, ignoreEos: rollout.ignore_eos }),
+  };
+}
+
+/** One 53-bit number from several: the key of a prompt's noise. Same inputs, same noise; that is what makes a resumed run repeat. */
+export function mixSeed(...parts: readonly number[]): number {
+  let low = 0x243f6a88;
+  let high = 0x85a308d3;
+  for (const part of parts) {
+    const value = Math.floor(part) >>> 0;
+    low = Math.imul(low ^ value, 0x9e3779b1) ^ (low >>> 15);
+    high = Math.imul(high ^ (value + 0x7f4a7c15), 0x85ebca6b) ^ (high >>> 13) ^ low;
+  }
+  return (low >>> 0) * 2 ** 20 + ((high >>> 0) & 0xfffff);
+}
+
+export interface RowOptions {
+  validate?: boolean;
+  n?: number;
+}
+
+/** Rows in the order aabb: the n samples of a prompt stand together. */
+export function promptRows(
+  items: readonly RlItem[],
+  config: PpoConfig,
+  step: number,
+  options: RowOptions = {},
+): DataProto {
+  const { rollout } = config.actor_rollout_ref;
+  const n = options.n ?? (options.validate ? rollout.val_kwargs.n : rollout.n);
+  const sampling = samplingOf(config, options.validate ?? false);
+  const rows = items.flatMap((item) => {
+    const uid = `${step}:${item.index}`;
+    const seed = mixSeed(rollout.seed, options.validate ? -1 : step, item.index);
+    return Array.from({ length: n }, (_, sampleIndex): AgentRow => {
+      const { rawPrompt, promptIds: _ids, index: _index, ...columns } = item;
+      return {
+        ...columns,
+        prompt: rawPrompt,
+        uid,
+        sampleIndex,
+        sampling: { ...sampling, seed },
+      } as AgentRow;
+    });
+  });
+  const column = (key: string): unknown[] => rows.map((row) => row[key]);
+  return DataProto.fromDict({
+    nonTensors: {
+      agent_row: rows,
+      uid: column('uid'),
+      data_source: column('data_source'),
+      reward_model: column('reward_model'),
+      extra_info: column('extra_info'),
+    },
+    metaInfo: { sampling, validate: options.validate ?? false, global_steps: step },
+  });
+}
