@@ -223,3 +223,41 @@ describe('the turn separator', () => {
     expect(tokenizer.decode(ids)).toBe('\nuser: x\nassistant: ');
   });
 });
+
+describe('the stand-in for long prompts', () => {
+  const conversation = (
+    separator: (messages: readonly ChatMessage[]) => string,
+  ): { tokenizer: ChatTokenizer; rendered: () => number } => {
+    let rendered = 0;
+    const tokenizer: ChatTokenizer = {
+      encode: (text) => Array.from(text, (character) => character.codePointAt(0)!),
+      decode: (ids) => Array.from(ids, (id) => String.fromCodePoint(id)).join(''),
+      applyChatTemplate: (messages) => {
+        if (messages[0]!.content === question.content) rendered++;
+        return messages.map(({ role, content }) => `${role}: ${content}${separator(messages)}`).join('');
+      },
+    };
+    return { tokenizer, rendered: () => rendered };
+  };
+  const next = (content: string) => [{ role: 'user', content }];
+
+  it('spares rendering the prompt again once it has given the same text', () => {
+    const { tokenizer, rendered } = conversation(() => '\n');
+    const template = new IncrementalChatTemplate(tokenizer, [question]);
+    const texts = ['a', 'b', 'c'].map((content) =>
+      tokenizer.decode(template.continuationIds(next(content), { closed: false })),
+    );
+    expect(texts).toEqual(['\nuser: a\n', '\nuser: b\n', '\nuser: c\n']);
+    expect(rendered()).toBe(1);
+  });
+
+  it('is never used where the template looks at what was said before', () => {
+    const { tokenizer, rendered } = conversation((messages) => `[${messages[0]!.content}]`);
+    const template = new IncrementalChatTemplate(tokenizer, [question]);
+    const texts = ['a', 'b'].map((content) =>
+      tokenizer.decode(template.continuationIds(next(content), { closed: false })),
+    );
+    expect(texts[1]).toBe('[What is the weather?]user: b[What is the weather?]');
+    expect(rendered()).toBe(2);
+  });
+});

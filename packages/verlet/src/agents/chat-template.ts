@@ -8,6 +8,20 @@ export interface TurnEnd {
 }
 
 /**
+ * What conversations of one batch can share, since they share the template: the samples of a prompt have equal prompt
+ * ids, and what a template puts between turns does not depend on what was said long before.
+ */
+export class TemplateCache {
+  readonly promptIds = new Map<string, number[]>();
+  readonly closesTurns = new Map<string, boolean>();
+  /** By the roles that come next: whether a short stand-in for the conversation gives the same continuation. */
+  readonly standInWorks = new Map<string, boolean>();
+}
+
+/** Enough of a conversation for a template to write the next turn. */
+const STAND_IN: ChatMessage[] = [{ role: 'user', content: '?' }];
+
+/**
  * The chat template, one turn at a time.
  *
  * The first prompt is the template's own rendering. What follows a sampled turn (its closing, the new messages, the next
@@ -18,31 +32,63 @@ export interface TurnEnd {
  */
 export class IncrementalChatTemplate {
   private readonly mark = `turn${randomUUID().replaceAll('-', '')}`;
-  private closingIsOneToken: boolean | undefined;
+  private readonly settings: string;
 
   constructor(
     private readonly tokenizer: ChatTokenizer,
     private readonly prompt: readonly ChatMessage[],
     private readonly tools: readonly ToolSchema[] = [],
     private readonly kwargs: Record<string, unknown> = {},
-  ) {}
+    private readonly cache = new TemplateCache(),
+  ) {
+    this.settings = JSON.stringify([tools, kwargs]);
+  }
 
   promptIds(): number[] {
-    return this.encode(this.render(this.prompt, true));
+    const key = `${this.settings}${JSON.stringify(this.prompt)}`;
+    let ids = this.cache.promptIds.get(key);
+    if (!ids) {
+      ids = this.encode(this.render(this.prompt, this.tools, true));
+      this.cache.promptIds.set(key, ids);
+    }
+    return ids.slice();
   }
 
   /** The token ids between a sampled turn and the next one. */
-  continuationIds(messages: readonly ChatMessage[], end: TurnEnd, addGenerationPrompt = true): number[] {
-    const ids = this.encode(this.afterMark([...this.context(), ...messages], addGenerationPrompt));
-    return end.closed && this.startsWithClosing() ? ids.slice(1) : ids;
+  continuationIds(messages: readonly ChatMessage[], end: TurnEnd): number[] {
+    const ids = this.encode(this.continuation(messages));
+    return end.closed && this.closesTurns() ? ids.slice(1) : ids;
   }
 
-  private context(): ChatMessage[] {
-    return [...this.prompt, { role: 'assistant', content: this.mark }];
+  /** Rendering a long prompt with its tools only to cut it off is most of the cost, so a stand-in is tried, and checked once. */
+  private continuation(messages: readonly ChatMessage[]): string {
+    const key = `${this.settings}${messages.map(({ role }) => role).join()}`;
+    const standInWorks = this.cache.standInWorks.get(key);
+    if (standInWorks) return this.afterMark(STAND_IN, messages, [], true);
+    const whole = this.afterMark(this.prompt, messages, this.tools, true);
+    if (standInWorks === undefined) this.cache.standInWorks.set(key, whole === this.tryStandIn(messages));
+    return whole;
   }
 
-  private afterMark(messages: readonly ChatMessage[], addGenerationPrompt: boolean): string {
-    const text = this.render(messages, addGenerationPrompt);
+  private tryStandIn(messages: readonly ChatMessage[]): string | undefined {
+    try {
+      return this.afterMark(STAND_IN, messages, [], true);
+    } catch {
+      return undefined;
+    }
+  }
+
+  private afterMark(
+    before: readonly ChatMessage[],
+    after: readonly ChatMessage[],
+    tools: readonly ToolSchema[],
+    addGenerationPrompt: boolean,
+  ): string {
+    const text = this.render(
+      [...before, { role: 'assistant', content: this.mark }, ...after],
+      tools,
+      addGenerationPrompt,
+    );
     const start = text.indexOf(this.mark);
     if (start < 0) {
       throw new Error(
@@ -57,18 +103,19 @@ export class IncrementalChatTemplate {
    * Templates that close a turn do it with one special token (`<|im_end|>`, `<|eot_id|>`, `</s>`). When the model has
    * sampled an end token, whichever it was, that token stands in the closing's place.
    */
-  private startsWithClosing(): boolean {
-    if (this.closingIsOneToken === undefined) {
-      const first = this.encode(this.afterMark(this.context(), false))[0];
-      this.closingIsOneToken =
-        first !== undefined && this.tokenizer.decode([first], { skipSpecialTokens: true }) === '';
+  private closesTurns(): boolean {
+    let closes = this.cache.closesTurns.get(this.settings);
+    if (closes === undefined) {
+      const first = this.encode(this.afterMark(this.prompt, [], this.tools, false))[0];
+      closes = first !== undefined && this.tokenizer.decode([first], { skipSpecialTokens: true }) === '';
+      this.cache.closesTurns.set(this.settings, closes);
     }
-    return this.closingIsOneToken;
+    return closes;
   }
 
-  private render(messages: readonly ChatMessage[], addGenerationPrompt: boolean): string {
+  private render(messages: readonly ChatMessage[], tools: readonly ToolSchema[], addGenerationPrompt: boolean): string {
     return this.tokenizer.applyChatTemplate(messages, {
-      tools: this.tools.length > 0 ? [...this.tools] : null,
+      tools: tools.length > 0 ? [...tools] : null,
       addGenerationPrompt,
       kwargs: this.kwargs,
     });

@@ -295,3 +295,53 @@ it('a row can narrow down its tools', async () => {
   });
   expect(trajectories[0]!.toolCalls[0]!.status).toBe('unknown_tool');
 });
+
+describe('the tokenization check', () => {
+  const turns = (second: string) => {
+    const said = [call('works'), second];
+    return engineOf(() => said.shift()!);
+  };
+  const run = async (engine: ScriptedEngine, mode: 'strict' | 'ignore_strippable') =>
+    (
+      await runAgents([row('x')], {
+        engine,
+        tokenizer,
+        config: { ...config, tokenizationSanityCheckMode: mode },
+        tools: [tool('works', () => 'fine')],
+      })
+    ).trajectories[0]!;
+
+  it('finds nothing where the record is what the template would write', async () => {
+    expect((await run(turns('All good.'), 'strict')).metrics.tokenization_mismatch).toBe(0);
+  });
+
+  it('counts tokens that no tokenizer would have given', async () => {
+    const engine = turns('The capital');
+    const submit = engine.submit.bind(engine);
+    const spelled = [...'The capital'].flatMap((character) => Array.from(tokenizer.encode(character)));
+    engine.submit = (request) => {
+      const generation = submit(request);
+      if (engine.requests.length < 2) return generation;
+      const tokenIds = [...spelled, endTokenId];
+      const output = generation.output.then((out) => ({
+        ...out,
+        tokenIds,
+        logProbs: tokenIds.map(() => -1),
+        weightVersions: tokenIds.map(() => 0),
+      }));
+      return { ...generation, output };
+    };
+    expect((await run(engine, 'strict')).metrics.tokenization_mismatch).toBe(1);
+  });
+});
+
+it('arguments of tools and interactions are found inside extra_info, where verl’s datasets keep them', async () => {
+  const said = ['#### 3'];
+  const kwargs = { interaction_kwargs: { name: 'gsm8k', ground_truth: '3' } };
+  const { trajectories } = await runAgents([row('x', { agent_name: 'interaction_agent', extra_info: kwargs })], {
+    engine: engineOf(() => said.shift()!),
+    tokenizer,
+    config,
+  });
+  expect(trajectories[0]!.endReason).toBe('interaction_terminated');
+});

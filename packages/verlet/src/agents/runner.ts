@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Engine } from '../rollout/types.js';
+import { TemplateCache } from './chat-template.js';
 import { messageOf, withDeadline } from './deadline.js';
 import type { Interaction } from './interactions/types.js';
 import { type AgentLoop, agentLoop } from './loops/index.js';
@@ -44,8 +45,10 @@ export async function runAgents(rows: readonly AgentRow[], options: RunAgentsOpt
   const config = resolveAgentConfig(options.config);
   // Names are looked up before anything runs: a typo in the data is an error of the whole call, not of one trajectory.
   const loops = rows.map((row) => agentLoop(row.agent_name ?? config.defaultAgentLoop));
-  const trajectories = await mapConcurrently(rows, config.maxConcurrentTrajectories, async (row, rowIndex) => {
-    const trajectory = await runTrajectory(row, rowIndex, loops[rowIndex]!, config, options);
+  const templateCache = new TemplateCache();
+  const trajectories = await mapConcurrently(rows, config.maxConcurrentTrajectories, async (given, rowIndex) => {
+    const row = withRowKwargs(given);
+    const trajectory = await runTrajectory(row, rowIndex, loops[rowIndex]!, config, templateCache, options);
     await scoreTrajectory(trajectory, row, config, options);
     options.onTrajectory?.(trajectory);
     return trajectory;
@@ -58,6 +61,7 @@ async function runTrajectory(
   rowIndex: number,
   loop: AgentLoop,
   config: AgentConfig,
+  templateCache: TemplateCache,
   { engine, tokenizer, tools = [], interactions = [], signal }: RunAgentsOptions,
 ): Promise<Trajectory> {
   const clock = trajectoryClock(config.trajectoryTimeoutSeconds, signal);
@@ -71,6 +75,7 @@ async function runTrajectory(
     agentName: row.agent_name ?? config.defaultAgentLoop,
     tools: selectTools(tools, row),
     interactions,
+    templateCache,
     signal: clock.signal,
   });
   let error: string | undefined;
@@ -87,6 +92,7 @@ async function runTrajectory(
     clock.stop();
   }
   await closeTools(session);
+  if (session.endReason !== 'error') session.checkTokenization();
   return session.recorder.build(
     session.messages,
     session.endReason ?? 'stop',
@@ -154,6 +160,19 @@ export async function scoreTrajectory(
     trajectory.rewardError = messageOf(error);
   }
   trajectory.timing.compute_score += (performance.now() - started) / 1000;
+}
+
+/** verl's datasets keep the arguments of tools and interactions inside `extra_info`. */
+function withRowKwargs(row: AgentRow): AgentRow {
+  const { tools_kwargs, interaction_kwargs } = (row.extra_info ?? {}) as Pick<
+    AgentRow,
+    'tools_kwargs' | 'interaction_kwargs'
+  >;
+  return {
+    ...row,
+    ...(row.tools_kwargs === undefined && tools_kwargs ? { tools_kwargs } : {}),
+    ...(row.interaction_kwargs === undefined && interaction_kwargs ? { interaction_kwargs } : {}),
+  };
 }
 
 /** A row may narrow the tools down with `extra_info.tool_selection`. */

@@ -1,7 +1,8 @@
 import type { Engine, GenerationOutput, SamplingParams } from '../rollout/types.js';
-import { IncrementalChatTemplate } from './chat-template.js';
+import { IncrementalChatTemplate, TemplateCache } from './chat-template.js';
 import { interaction as registeredInteraction } from './interactions/registry.js';
 import type { Interaction } from './interactions/types.js';
+import { matchesTemplate } from './sanity-check.js';
 import { splitReasoning, toolCallId, toolParser } from './tools/parsers/index.js';
 import type { MalformedToolCall, ParsedToolCall, ToolParser } from './tools/parsers/types.js';
 import { Toolbox } from './tools/toolbox.js';
@@ -50,6 +51,8 @@ export interface SessionOptions {
   tools: readonly Tool[];
   /** Known to this batch besides the registered ones. */
   interactions?: readonly Interaction[];
+  /** Shared by the sessions of a batch. */
+  templateCache?: TemplateCache;
   signal: AbortSignal;
 }
 
@@ -72,10 +75,13 @@ export class Session {
   private readonly engine: Engine;
   private readonly interactions: readonly Interaction[];
   private readonly parser: ToolParser;
+  private readonly templateCache: TemplateCache;
   private template: IncrementalChatTemplate | undefined;
   /** `prompt`: nothing sampled yet; `model`: it spoke last; `text`: raw text came after it; `turn`: its turn is open. */
   private phase: 'prompt' | 'model' | 'text' | 'turn' = 'prompt';
   private turnIsClosed = false;
+  private startedCalls = 0;
+  private hasRawText = false;
   private turnWasCut = false;
 
   constructor(options: SessionOptions) {
@@ -86,6 +92,7 @@ export class Session {
     this.tokenizer = options.tokenizer;
     this.signal = options.signal;
     this.interactions = options.interactions ?? [];
+    this.templateCache = options.templateCache ?? new TemplateCache();
     this.parser = toolParser(config.format);
     this.messages = row.prompt.map((message) => ({ ...message }));
     this.toolSchemas = tools.map((tool) => tool.schema);
@@ -157,6 +164,7 @@ export class Session {
     this.inject(tokenIds);
     this.extendAssistantMessage(text);
     this.turnIsClosed = false;
+    this.hasRawText = true;
     this.phase = 'text';
   }
 
@@ -164,7 +172,8 @@ export class Session {
   async callTool(call: { id?: string; name: string; arguments: Record<string, unknown> }): Promise<ToolCallRecord> {
     this.assertMayContinue();
     const { maxToolCalls } = this.config;
-    if (maxToolCalls !== null && this.executedCalls() >= maxToolCalls) this.end('max_tool_calls');
+    if (maxToolCalls !== null && this.startedCalls >= maxToolCalls) this.end('max_tool_calls');
+    this.startedCalls++;
     const record = await this.toolbox.call(
       { ...call, id: call.id ?? toolCallId() },
       this.recorder.assistantTurns,
@@ -210,6 +219,16 @@ export class Session {
     this.recorder.rewards[channel] = value;
   }
 
+  /** Compares the record with the chat template, where the configuration asks for it and the loop used only chat turns. */
+  checkTokenization(): void {
+    const { config, recorder, tokenizer, messages, toolSchemas } = this;
+    const { tokenizationSanityCheckMode: mode } = config;
+    if (mode === 'disable' || this.hasRawText || recorder.assistantTurns < 2) return;
+    const checked = { ...config, tokenizationSanityCheckMode: mode };
+    const matches = matchesTemplate(recorder.contextIds(), messages, toolSchemas, tokenizer, checked);
+    recorder.metrics.tokenization_mismatch = matches ? 0 : 1;
+  }
+
   /** Ends the trajectory. The first reason is kept. */
   finish(reason: EndReason = 'stop'): void {
     this.endReason ??= reason === 'stop' && this.turnWasCut ? 'response_length' : reason;
@@ -235,6 +254,7 @@ export class Session {
       this.messages.slice(),
       this.toolSchemas,
       this.config.applyChatTemplateKwargs,
+      this.templateCache,
     );
     const promptIds = this.template.promptIds();
     const keep = options.keepLastPromptTokens ?? promptIds.length;
@@ -288,10 +308,6 @@ export class Session {
     this.recorder.toolCalls.push(record);
     this.recorder.timing.tool_calls += record.seconds;
     if (record.reward !== null) this.rewardTurn(`tool/${record.name || 'malformed'}`, record.reward);
-  }
-
-  private executedCalls(): number {
-    return this.recorder.toolCalls.filter(({ status }) => status !== 'malformed' && status !== 'ignored').length;
   }
 
   private end(reason: EndReason): never {

@@ -56,6 +56,8 @@ export function agentConfigOf(settings: AgentSettings): AgentConfigInput {
     maxToolResponseLength: multi_turn.max_tool_response_length,
     toolResponseTruncateSide: multi_turn.tool_response_truncate_side,
     format: multi_turn.format,
+    tokenizationSanityCheckMode: multi_turn.tokenization_sanity_check_mode,
+    applyChatTemplateKwargs: data.apply_chat_template_kwargs,
     search: {
       url: retriever.url,
       topk: retriever.topk,

@@ -188,6 +188,8 @@ export interface AgentConfig {
   maxConcurrentTrajectories: number;
   /** Given to the chat template, for example `{ enable_thinking: false }`. */
   applyChatTemplateKwargs: Record<string, unknown>;
+  /** Count trajectories of several turns whose tokens differ from the template of the whole conversation. */
+  tokenizationSanityCheckMode: 'strict' | 'ignore_strippable' | 'disable';
   search: SearchConfig;
 }
 
@@ -222,6 +224,7 @@ export const defaultAgentConfig: AgentConfig = {
   rewardTimeoutSeconds: 60,
   maxConcurrentTrajectories: 1024,
   applyChatTemplateKwargs: {},
+  tokenizationSanityCheckMode: 'disable',
   search: {
     url: 'http://127.0.0.1:8000/retrieve',
     topk: 3,

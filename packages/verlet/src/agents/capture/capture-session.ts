@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Engine, Generation, GenerationOutput } from '../../rollout/types.js';
-import { IncrementalChatTemplate } from '../chat-template.js';
+import { IncrementalChatTemplate, TemplateCache } from '../chat-template.js';
 import { splitReasoning, toolParser } from '../tools/parsers/index.js';
 import { flattenSegments, type TrajectoryIdentity } from '../trajectory.js';
 import {
@@ -24,6 +24,7 @@ export interface CaptureSessionOptions {
   identity?: Partial<TrajectoryIdentity>;
   /** Awaited before every call: lets a weight update pass. */
   gate?: () => Promise<void>;
+  templateCache?: TemplateCache;
 }
 
 /**
@@ -36,12 +37,14 @@ export class CaptureSession {
   private readonly tree = new CallTree();
   private readonly identity: TrajectoryIdentity;
   private readonly templates = new Map<RecordedCall, IncrementalChatTemplate>();
+  private readonly templateCache: TemplateCache;
   private numAborted = 0;
   private isFinished = false;
 
   constructor(private readonly options: CaptureSessionOptions) {
     this.config = resolveAgentConfig(options.config);
     this.identity = { id: randomUUID(), rowIndex: 0, sampleIndex: 0, agentName: 'program', ...options.identity };
+    this.templateCache = options.templateCache ?? new TemplateCache();
     this.id = this.identity.id;
   }
 
@@ -98,7 +101,13 @@ export class CaptureSession {
     const { engine, tokenizer } = this.options;
     const found = this.tree.findParent(messages, tools);
     if (!found) {
-      const template = new IncrementalChatTemplate(tokenizer, messages, tools, this.config.applyChatTemplateKwargs);
+      const template = new IncrementalChatTemplate(
+        tokenizer,
+        messages,
+        tools,
+        this.config.applyChatTemplateKwargs,
+        this.templateCache,
+      );
       const promptIds = template.promptIds();
       const limit = Math.min(this.config.maxPromptLength, engine.maxModelLength - 1);
       if (promptIds.length > limit) throw overflow(`the prompt has ${promptIds.length} tokens, the limit is ${limit}`);
