@@ -35,6 +35,7 @@ interface ServeOptions extends ServedEngineOptions {
   maxBodyMb: number;
   requestTimeout: number;
   shutdownTimeout: number;
+  keepThinking?: boolean;
   control?: boolean;
 }
 
@@ -54,6 +55,7 @@ export const command: CommandModule = {
           .choices(['none', ...toolParserNames()])
           .default('hermes'),
       )
+      .option('--keep-thinking', 'leave <think>...</think> in the content instead of reasoning_content')
       .option('--device <device>', 'cpu, cuda, cuda:1 (default: a GPU where there is one)')
       .option('--dtype <type>', 'float32, bfloat16 or float16 (default: what the model was saved in)')
       .option('--max-model-length <tokens>', 'longest prompt and answer together', positiveNumber)
@@ -96,6 +98,7 @@ export async function serveModel(invocation: CommandInvocation, load: LoadServed
       tokenizer,
       vocabSize: tokenizer.vocabSize,
       toolCallParser: options.toolCallParser === 'none' ? undefined : withCallHints(toolParser(options.toolCallParser)),
+      separateThinking: options.keepThinking !== true,
       maxBodyBytes: options.maxBodyMb * 1024 * 1024,
       requestTimeoutMs: options.requestTimeout * 1000,
       control: options.control,

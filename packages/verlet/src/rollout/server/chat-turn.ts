@@ -9,6 +9,7 @@ import { invalidParameter, unsupported } from './errors.js';
 import { abortError, type ChoiceDelta, type ChoiceEnd, generate } from './generate.js';
 import { fitToContext } from './sampling.js';
 import { heldBack } from './text-stream.js';
+import { opensThought, separateThinking } from './thinking.js';
 import type { CaptureSession, ChatMessage, ParsedTurn, ServerOptions, ToolCallParser, ToolSchema } from './types.js';
 
 export type ToolChoice = 'none' | 'auto' | 'required' | { name: string };
@@ -41,7 +42,7 @@ export interface ChatDelta {
   index: number;
   /** Content that is certainly not part of a tool call. */
   text: string;
-  /** Thinking, where a session separates it. */
+  /** Thinking, where it is told apart. */
   reasoning?: string;
   tokens: TokenEvent[];
   end?: Omit<ChoiceEnd, 'finishReason'> & { finishReason: 'stop' | 'length' | 'tool_calls'; toolCalls: ToolCall[] };
@@ -67,7 +68,7 @@ export async function startChatTurn(options: ServerOptions, request: ChatTurnReq
   const forced = tools.length > 0 ? forcedPrefix(request.toolChoice, parser!) : '';
   if (forced) promptIds.push(...Array.from(tokenizer.encode(forced)));
   const sampling = fitToContext(request.sampling, promptIds.length, engine.maxModelLength, request.param);
-  const deltas = generate(engine, tokenizer, {
+  const sampled = generate(engine, tokenizer, {
     promptIds,
     sampling,
     n: request.n,
@@ -75,9 +76,14 @@ export async function startChatTurn(options: ServerOptions, request: ChatTurnReq
     pause: request.pause,
     keepSpecialTokens: tools.length > 0 && parser!.needsSpecialTokens,
   });
+  const isThoughtOpen = opensThought(tokenizer.decode(promptIds.slice(-PROMPT_TAIL)));
+  const deltas = options.separateThinking === false ? sampled : separateThinking(sampled, isThoughtOpen);
   if (tools.length === 0) return { promptIds, deltas: withoutTools(deltas) };
   return { promptIds, deltas: withTools(deltas, parser!, tools, forced, request.parallelToolCalls) };
 }
+
+/** Enough tokens to see whether the prompt ends with an opening tag. */
+const PROMPT_TAIL = 12;
 
 function renderPrompt({ tokenizer }: ServerOptions, request: ChatTurnRequest, tools: ToolSchema[]): number[] {
   const { messages, templateOptions, param } = request;
@@ -107,25 +113,27 @@ function forcedPrefix(toolChoice: ToolChoice, parser: ToolCallParser): string {
   return parser.forcedPrefix(toolChoice === 'required' ? undefined : toolChoice.name);
 }
 
-async function* withoutTools(deltas: AsyncGenerator<ChoiceDelta>): AsyncGenerator<ChatDelta> {
+type SpokenDelta = ChoiceDelta & { reasoning?: string };
+
+async function* withoutTools(deltas: AsyncGenerator<SpokenDelta>): AsyncGenerator<ChatDelta> {
   for await (const { end, ...delta } of deltas) yield end ? { ...delta, end: { ...end, toolCalls: [] } } : delta;
 }
 
 async function* withTools(
-  deltas: AsyncGenerator<ChoiceDelta>,
+  deltas: AsyncGenerator<SpokenDelta>,
   parser: ToolCallParser,
   tools: ToolSchema[],
   forced: string,
   parallel: boolean,
 ): AsyncGenerator<ChatDelta> {
   const contents = new Map<number, { text: string; shown: number }>();
-  for await (const { index, text, tokens, end } of deltas) {
+  for await (const { index, text, reasoning, tokens, end } of deltas) {
     const content = contents.get(index) ?? { text: '', shown: 0 };
     contents.set(index, content);
     content.text += text;
     if (!end) {
       const until = forced ? 0 : certainLength(content.text, parser.startMarkers);
-      yield { index, text: content.text.slice(content.shown, until), tokens };
+      yield { index, text: content.text.slice(content.shown, until), reasoning, tokens };
       content.shown = Math.max(content.shown, until);
       continue;
     }
@@ -140,6 +148,7 @@ async function* withTools(
     const finishReason = hasCalls && end.finishReason === 'stop' ? 'tool_calls' : end.finishReason;
     yield {
       index,
+      reasoning,
       text: whole.startsWith(shown) ? whole.slice(shown.length) : '',
       tokens,
       end: { ...end, finishReason, toolCalls: parallel ? toolCalls : toolCalls.slice(0, 1) },

@@ -214,23 +214,6 @@ describe('chat completions', () => {
     });
   });
 
-  it('takes a call that is only thought about for thinking', async () => {
-    const call = '<tool_call>{"name": "add", "arguments": {}}</tool_call>';
-    const request = { model: 'tiny', messages, tools };
-    harness.engine.script = () => `<think>Should I? ${call}</think>No.`;
-    const thinking = await harness.postJson('/v1/chat/completions', request);
-    expect(thinking.choices[0]).toMatchObject({
-      finish_reason: 'stop',
-      message: { content: `<think>Should I? ${call}</think>No.` },
-    });
-    harness.engine.script = () => `<think>Yes.</think>Now: ${call}`;
-    const calling = await harness.postJson('/v1/chat/completions', request);
-    expect(calling.choices[0].message).toMatchObject({
-      content: '<think>Yes.</think>Now:',
-      tool_calls: [{ function: { name: 'add' } }],
-    });
-  });
-
   it('forces a call by beginning it, hides tools for "none", and keeps to one call when asked', async () => {
     harness.engine.script = (prompt) => (prompt.endsWith('"arguments": ') ? '{"a": 2}}\n</tool_call>' : 'no');
     const named = { type: 'function', function: { name: 'add' } };

@@ -75,6 +75,8 @@ export interface ServerOptions {
   /** Without a parser, requests with tools are refused unless a session handles them. */
   toolCallParser?: ToolCallParser;
   resolveSession?: ResolveSession;
+  /** Hand `<think>...</think>` over as `reasoning_content` instead of content, as recorded rollouts do. Default true. */
+  separateThinking?: boolean;
   /** Clients must send it as `Authorization: Bearer`. */
   apiKey?: string;
   /** Largest request body. Default 16 MiB. */
