@@ -9,74 +9,98 @@ export interface InferOptions {
 
 /** The narrowest schema that holds all rows. Columns keep the order in which they first appear. */
 export function inferSchema(rows: readonly Row[], options: InferOptions = {}): TableSchema {
-  const fields: Record<string, DataType> = {};
-  rows.forEach((row, index) => {
-    for (const [column, value] of Object.entries(row)) {
-      const type = typeOf(value, column, index, options);
-      const known = fields[column];
-      fields[column] = known ? merge(known, type, column, index, options) : type;
-    }
-  });
-  for (const column of Object.keys(fields)) fields[column] = withoutEmptyStructs(fields[column] as DataType);
-  return fields;
-}
-
-function typeOf(value: unknown, path: string, row: number, options: InferOptions): DataType {
-  switch (typeof value) {
-    case 'undefined':
-      return { kind: 'null' };
-    case 'boolean':
-      return { kind: 'boolean' };
-    case 'bigint':
-      return { kind: 'int64' };
-    case 'number':
-      return { kind: Number.isSafeInteger(value) && !Object.is(value, -0) ? 'int64' : 'double' };
-    case 'string':
-      return { kind: 'string' };
-    case 'object':
-      break;
-    default:
-      throw new DataError(`a ${typeof value} cannot be stored`, { file: options.file, row, column: path });
-  }
-  if (value === null) return { kind: 'null' };
-  if (value instanceof Date) return { kind: 'timestamp' };
-  if (value instanceof Uint8Array) return { kind: 'binary' };
-  if (ArrayBuffer.isView(value) || Array.isArray(value)) {
-    let element: DataType = { kind: 'null' };
-    for (const item of value as unknown as Iterable<unknown>) {
-      element = merge(element, typeOf(item, `${path}[]`, row, options), `${path}[]`, row, options);
-    }
-    return { kind: 'list', element };
-  }
-  const fields: Record<string, DataType> = {};
-  for (const [name, item] of Object.entries(value as object))
-    fields[name] = typeOf(item, `${path}.${name}`, row, options);
-  return { kind: 'struct', fields };
-}
-
-function merge(a: DataType, b: DataType, path: string, row: number, options: InferOptions): DataType {
-  if (a.kind === 'null') return b;
-  if (b.kind === 'null' || a.kind === 'json') return a;
-  if (a.kind === 'list' && b.kind === 'list') {
-    return { kind: 'list', element: merge(a.element, b.element, `${path}[]`, row, options) };
-  }
-  if (a.kind === 'struct' && b.kind === 'struct') {
-    const fields = a.fields;
-    for (const [name, type] of Object.entries(b.fields)) {
-      const known = Object.hasOwn(fields, name) ? fields[name] : undefined;
-      fields[name] = known ? merge(known, type, `${path}.${name}`, row, options) : type;
-    }
-    return a;
-  }
-  if (a.kind === b.kind) return a;
-  const isNumeric = (type: DataType) => type.kind === 'int64' || type.kind === 'double';
-  if (isNumeric(a) && isNumeric(b)) return { kind: 'double' };
-  if (options.mixed === 'json') return { kind: 'json' };
-  throw new DataError(
-    `holds ${describeType(b)}, earlier rows hold ${describeType(a)}; make them alike, or write with mixed: 'json'`,
-    { file: options.file, row, column: path },
+  const inference = new Inference(options);
+  for (const row of rows) inference.addRow(row);
+  return Object.fromEntries(
+    Object.entries(inference.columns).map(([column, type]) => [column, withoutEmptyStructs(type)]),
   );
 }
+
+/** Widens types in place, value by value: rows are many, their shapes few. */
+class Inference {
+  readonly columns: Record<string, DataType> = {};
+  private row = 0;
+  private readonly path: string[] = [];
+
+  constructor(private readonly options: InferOptions) {}
+
+  addRow(row: Row): void {
+    this.addFields(this.columns, row);
+    this.row++;
+  }
+
+  private addFields(fields: Record<string, DataType>, values: object): void {
+    for (const name of Object.keys(values)) {
+      const known = Object.hasOwn(fields, name) ? fields[name] : undefined;
+      this.path.push(name);
+      // JavaScript takes an assignment to this name for a change of the object's kind; the value would be lost.
+      if (name === '__proto__') throw new DataError('a field cannot have this name', this.location());
+      const type = this.widen(known ?? NULL, (values as Row)[name]);
+      this.path.pop();
+      if (type !== known) fields[name] = type;
+    }
+  }
+
+  private widen(known: DataType, value: unknown): DataType {
+    const kind = this.kindOf(value);
+    if (kind === 'null' || known.kind === 'json') return known;
+    if (kind === 'list') {
+      if (known.kind !== 'list' && known.kind !== 'null') return this.conflict(known, kind);
+      const list = known.kind === 'list' ? known : { kind, element: NULL };
+      this.path.push('[]');
+      for (const item of value as Iterable<unknown>) list.element = this.widen(list.element, item);
+      this.path.pop();
+      return list;
+    }
+    if (kind === 'struct') {
+      if (known.kind !== 'struct' && known.kind !== 'null') return this.conflict(known, kind);
+      const struct = known.kind === 'struct' ? known : { kind, fields: {} };
+      this.addFields(struct.fields, value as object);
+      return struct;
+    }
+    if (known.kind === kind) return known;
+    if (known.kind === 'null') return { kind } as DataType;
+    const isNumeric = (name: string) => name === 'int64' || name === 'double';
+    if (isNumeric(known.kind) && isNumeric(kind)) return { kind: 'double' };
+    return this.conflict(known, kind);
+  }
+
+  private kindOf(value: unknown): DataType['kind'] {
+    switch (typeof value) {
+      case 'undefined':
+        return 'null';
+      case 'string':
+      case 'boolean':
+        return typeof value as 'string' | 'boolean';
+      case 'bigint':
+        return 'int64';
+      case 'number':
+        return Number.isSafeInteger(value) && !Object.is(value, -0) ? 'int64' : 'double';
+      case 'object':
+        if (value === null) return 'null';
+        if (Array.isArray(value)) return 'list';
+        if (value instanceof Uint8Array) return 'binary';
+        if (value instanceof Date) return 'timestamp';
+        return ArrayBuffer.isView(value) ? 'list' : 'struct';
+      default:
+        throw new DataError(`a ${typeof value} cannot be stored`, this.location());
+    }
+  }
+
+  private conflict(known: DataType, kind: string): DataType {
+    if (this.options.mixed === 'json') return { kind: 'json' };
+    throw new DataError(
+      `holds ${kind}, earlier rows hold ${describeType(known)}; make them alike, or write with mixed: 'json'`,
+      this.location(),
+    );
+  }
+
+  private location() {
+    return { file: this.options.file, row: this.row, column: this.path.join('.').replaceAll('.[]', '[]') };
+  }
+}
+
+const NULL: DataType = { kind: 'null' };
 
 /** Parquet has no struct without fields; an object that is always empty is kept as JSON. */
 function withoutEmptyStructs(type: DataType): DataType {

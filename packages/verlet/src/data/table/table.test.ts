@@ -54,6 +54,39 @@ const chatRow = fc.record({
   bytes: nullable(fc.uint8Array({ maxLength: 5 })),
   when: nullable(fc.date({ noInvalidDate: true, min: new Date(0), max: new Date(4e12) })),
 });
+/** Rows that share a random type; fields have awkward names, values are null now and then. */
+const fieldName = fc.constantFrom('a', 'b', 'list', 'element', 'a.b', '数 据', 'constructor');
+const anyType: fc.Arbitrary<fc.Arbitrary<unknown>> = fc.letrec<{ type: fc.Arbitrary<unknown> }>((tie) => ({
+  type: fc.oneof(
+    { maxDepth: 3 },
+    fc.constantFrom<fc.Arbitrary<unknown>[]>(
+      text,
+      fc.maxSafeInteger(),
+      fc.boolean(),
+      fc.constant(0.5),
+      fc.uint8Array({ maxLength: 3 }),
+    ),
+    tie('type').map((element) => fc.array(nullable(element as fc.Arbitrary<unknown>), { maxLength: 3 })),
+    fc
+      .uniqueArray(fc.tuple(fieldName, tie('type')), { minLength: 1, maxLength: 3, selector: ([name]) => name })
+      .map((fields) =>
+        fc
+          .tuple(...fields.map(([, field]) => nullable(field as fc.Arbitrary<unknown>)))
+          .map((values) => Object.fromEntries(fields.map(([name], i) => [name, values[i]]))),
+      ),
+  ),
+})).type;
+const anyRows = fc
+  .uniqueArray(fc.tuple(fieldName, anyType), { minLength: 1, maxLength: 3, selector: ([name]) => name })
+  .chain((columns) =>
+    fc.array(
+      fc
+        .tuple(...columns.map(([, type]) => nullable(type)))
+        .map((values) => Object.fromEntries(columns.map(([name], i) => [name, values[i]])) as Row),
+      { minLength: 1, maxLength: 8 },
+    ),
+  );
+
 const schema = {
   data_source: { kind: 'string' },
   prompt: {
@@ -88,6 +121,18 @@ describe('Parquet', () => {
           rmSync(path);
         },
       ),
+      { numRuns: 150 },
+    );
+  });
+
+  it('gives rows of any nested type back with the schema it infers', async () => {
+    await fc.assert(
+      fc.asyncProperty(anyRows, async (rows) => {
+        const path = fresh();
+        await writeParquet(path, rows, { rowGroupSize: 3 });
+        expect(await readAll(path)).toEqual(rows);
+        rmSync(path);
+      }),
       { numRuns: 150 },
     );
   });
@@ -156,6 +201,8 @@ describe('Parquet', () => {
     await expect(writeParquet(fresh(), rows)).rejects.toThrow(
       /row 1, column "a\.b\[\]": holds string, earlier rows hold int64/,
     );
+    const proto = JSON.parse('{"a": {"__proto__": 1}}') as Row;
+    await expect(writeParquet(fresh(), [proto])).rejects.toThrow('column "a.__proto__": a field cannot have this name');
     const path = fresh();
     await writeParquet(path, rows, { mixed: 'json' });
     expect(await readAll(path)).toEqual(rows);
