@@ -237,6 +237,22 @@ describe('AI SDK', () => {
     expect((await result.totalUsage).outputTokens).toBeGreaterThan(20);
   });
 
+  it.each(models.slice(0, 2))('%s shows thinking apart, and goes on from it', async (_, model) => {
+    engine.script = (prompt) =>
+      prompt.includes('tool\n') ? adder(prompt) : `<think>\nI can add.\n</think>\n\n${adder(prompt)}`;
+    try {
+      const whole = await generateText(settings(model()));
+      expect(whole.steps[0]!.reasoningText?.trim()).toBe('I can add.');
+      expect([whole.steps[0]!.text, whole.text]).toEqual(['Adding.', 'The sum is 42.']);
+      const streamed = streamText(settings(model()));
+      const steps = await streamed.steps;
+      expect(steps[0]!.reasoningText?.trim()).toBe('I can add.');
+      expect(steps.map((step) => step.text)).toEqual(['Adding.', 'The sum is 42.']);
+    } finally {
+      engine.script = adder;
+    }
+  });
+
   it('learns from the error that the context is too small', async () => {
     const model = createOpenAICompatible({ name: 'verlet', baseURL })('tiny');
     await expect(generateText({ model, prompt: 'x'.repeat(9999), maxRetries: 0 })).rejects.toThrow(

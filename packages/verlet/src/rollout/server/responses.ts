@@ -89,16 +89,22 @@ class ResponseWriter {
     yield this.event('response.in_progress', { response: this.response('in_progress') });
     let message: { item: Item; text: string } | undefined;
     let shownTokens = 0;
+    let reasoning = '';
     for await (const delta of this.turn.deltas) {
       this.context.scope.countTokens(delta.tokens.length);
       this.tokens.push(...delta.tokens);
+      reasoning += delta.reasoning ?? '';
+      if (reasoning && (delta.text || delta.end)) {
+        yield* this.reasoningItem(reasoning);
+        reasoning = '';
+      }
       const isEmptyAnswer = delta.end && !message && delta.end.toolCalls.length === 0;
       if (!message && (delta.text || isEmptyAnswer)) {
         message = {
           item: { id: newId('msg_'), type: 'message', role: 'assistant', status: 'in_progress', content: [] },
           text: '',
         };
-        yield this.event('response.output_item.added', { output_index: 0, item: message.item });
+        yield this.event('response.output_item.added', { output_index: this.output.length, item: message.item });
         const part = { type: 'output_text', text: '', annotations: [] };
         yield this.event('response.content_part.added', { ...this.at(message.item), part });
       }
@@ -125,6 +131,19 @@ class ResponseWriter {
     yield this.finishItem({ ...item, status, content: [part] });
   }
 
+  /** Thinking arrives whole: OpenAI's protocol has it as a summary, which clients show as it is. */
+  private async *reasoningItem(text: string): AsyncGenerator<SseMessage> {
+    const item = { id: newId('rs_'), type: 'reasoning' };
+    const at = { item_id: item.id, output_index: this.output.length, summary_index: 0 };
+    const part = { type: 'summary_text', text };
+    yield this.event('response.output_item.added', { output_index: at.output_index, item: { ...item, summary: [] } });
+    yield this.event('response.reasoning_summary_part.added', { ...at, part: { ...part, text: '' } });
+    yield this.event('response.reasoning_summary_text.delta', { ...at, delta: text });
+    yield this.event('response.reasoning_summary_text.done', { ...at, text });
+    yield this.event('response.reasoning_summary_part.done', { ...at, part });
+    yield this.finishItem({ ...item, summary: [part] });
+  }
+
   private async *functionCall(call: ToolCall): AsyncGenerator<SseMessage> {
     const item = { id: newId('fc_'), type: 'function_call', call_id: call.id, name: call.name };
     const at = { item_id: item.id, output_index: this.output.length };
@@ -142,7 +161,7 @@ class ResponseWriter {
   }
 
   private at(item: Item) {
-    return { item_id: item.id, output_index: 0, content_index: 0 };
+    return { item_id: item.id, output_index: this.output.length, content_index: 0 };
   }
 
   private event(type: string, fields: object): SseMessage {
