@@ -18,6 +18,8 @@ export interface HostileProgram {
   code: string;
   /** What success of the attack would print; `4` if not given. */
   wants?: 'secret';
+  /** Tells nothing new at the WebAssembly level, where each kill of a Pyodide costs seconds. */
+  onlyBubblewrap?: true;
   /** Scored through these instead of standard input and output. */
   through?: 'call' | 'asserts';
 }
@@ -29,13 +31,14 @@ export function hostilePrograms(language: Language, target: Target): HostileProg
 }
 
 const hostilePython = (target: Target): HostileProgram[] => [
-  { name: 'fork bomb', code: 'import os\nwhile True:\n  try: os.fork()\n  except OSError: pass' },
+  { name: 'fork bomb', onlyBubblewrap: true, code: 'import os\nwhile True:\n  try: os.fork()\n  except OSError: pass' },
   { name: 'endless loop', code: 'while True: pass' },
   {
     name: 'endless loop that catches everything',
+    onlyBubblewrap: true,
     code: 'while True:\n  try:\n    while True: pass\n  except BaseException: pass',
   },
-  { name: 'endless sleep', code: 'import time, os\nwhile True: time.sleep(60)' },
+  { name: 'endless sleep', onlyBubblewrap: true, code: 'import time, os\nwhile True: time.sleep(60)' },
   { name: 'memory bomb', code: 'kept = []\nwhile True: kept.append(bytearray(10 ** 7))' },
   {
     name: 'memory bomb shared by many processes',
@@ -64,10 +67,11 @@ print(found)`,
     code: `import socket\nline = socket.create_connection(('127.0.0.1', ${target.port}), timeout=1)\nprint(line.recv(200).decode())`,
   },
   { name: 'giant output', code: 'import sys\nwhile True: sys.stdout.write("4" * 10 ** 6)' },
-  { name: 'giant error output', code: 'import sys\nwhile True: sys.stderr.write("4" * 10 ** 6)' },
+  { name: 'giant error output', onlyBubblewrap: true, code: 'import sys\nwhile True: sys.stderr.write("4" * 10 ** 6)' },
   { name: 'writing outside', code: `open(${JSON.stringify(`${target.folder}/written`)}, 'w').write('x')` },
   {
     name: 'filling the disk',
+    onlyBubblewrap: true,
     code: 'import itertools\nfor n in itertools.count(): open(f"/tmp/{n}", "wb").write(b"x" * 10 ** 7)',
   },
   {
@@ -92,7 +96,7 @@ while frame:
 def double(n): return None`,
   },
   { name: 'exit before the answer (call)', through: 'call', code: 'import os\ndef double(n): os._exit(0)' },
-  { name: 'exit before the asserts', through: 'asserts', code: 'import os\nos._exit(0)' },
+  { name: 'exit before the asserts', onlyBubblewrap: true, through: 'asserts', code: 'import os\nos._exit(0)' },
   { name: 'sys.exit before the asserts', through: 'asserts', code: 'import sys\nsys.exit(0)' },
   {
     name: 'a value that equals everything (asserts)',
@@ -132,9 +136,10 @@ try: ctypes.CDLL(None).ptrace(16, 1, 0, 0)
 except Exception: pass
 open('/proc/1/mem', 'r+b').write(b'x')`,
   },
-  { name: 'exit with success and no output', code: 'import os\nos._exit(0)' },
+  { name: 'exit with success and no output', onlyBubblewrap: true, code: 'import os\nos._exit(0)' },
   {
     name: 'ignoring signals',
+    onlyBubblewrap: true,
     code: 'import signal\nfor number in range(1, 65):\n  try: signal.signal(number, signal.SIG_IGN)\n  except Exception: pass\nwhile True: pass',
   },
   {
@@ -147,6 +152,7 @@ open('/proc/1/mem', 'r+b').write(b'x')`,
   },
   {
     name: 'threads',
+    onlyBubblewrap: true,
     code: 'import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(60,)).start()',
   },
   {
@@ -157,7 +163,11 @@ open('/proc/1/mem', 'r+b').write(b'x')`,
     name: 'closing the standard streams',
     code: 'import os\nfor fd in range(64):\n  try: os.close(fd)\n  except OSError: pass',
   },
-  { name: 'reading more than there is', code: 'import sys\nwhile True:\n  if sys.stdin.read(1) == "x": print(4)' },
+  {
+    name: 'reading more than there is',
+    onlyBubblewrap: true,
+    code: 'import sys\nwhile True:\n  if sys.stdin.read(1) == "x": print(4)',
+  },
   {
     name: 'leaving a process behind',
     code: 'import os, time\nif os.fork() == 0:\n  os.setsid()\n  if os.fork() == 0:\n    time.sleep(3600)\n  os._exit(0)\nprint(0)',
@@ -175,6 +185,7 @@ const hostileJavascript = (target: Target): HostileProgram[] => [
   },
   {
     name: 'fork bomb',
+    onlyBubblewrap: true,
     code: `const { spawn } = require('child_process');
 setInterval(() => { for (let n = 0; n < 20; n++) spawn('sleep', ['60']).on('error', () => {}); }, 1);`,
   },
@@ -223,6 +234,7 @@ process.exit(0);`,
   },
   {
     name: 'ignoring signals',
+    onlyBubblewrap: true,
     code: "for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(name, () => {}); for (;;);",
   },
   {
@@ -231,6 +243,7 @@ process.exit(0);`,
   },
   {
     name: 'threads',
+    onlyBubblewrap: true,
     code: "const { Worker } = require('worker_threads'); for (;;) new Worker('for(;;);', { eval: true });",
   },
   { name: 'replacing the console', code: 'console.log = () => {}; process.stdout.write = () => true; console.log(4);' },
