@@ -1,0 +1,92 @@
+/** Held-out prompts, sampled as `val_kwargs` says and scored per data source. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { AgentRow, Trajectory } from '../agents/index.js';
+import type { PpoConfig } from '../config/index.js';
+import type { DataLoader, RlItem } from '../data/index.js';
+import type { ActorGroup } from './ppo.js';
+import type { RewardLoop } from './reward-loop.js';
+import { promptRows } from './rows.js';
+import { type ValidationSample, validationMetrics } from './validation-metrics.js';
+
+export interface ValidationExample {
+  prompt: string;
+  response: string;
+  score: number;
+  dataSource: string;
+  groundTruth: unknown;
+}
+
+export class Validator {
+  /** The last run's samples, for reports and trackers. */
+  examples: ValidationExample[] = [];
+
+  constructor(
+    private readonly config: PpoConfig,
+    private readonly actor: ActorGroup,
+    private readonly loader: DataLoader<RlItem>,
+    private readonly reward: RewardLoop,
+    private readonly decode: (ids: ArrayLike<number>) => string,
+  ) {}
+
+  async run(step: number): Promise<Record<string, number>> {
+    const samples: ValidationSample[] = [];
+    const turns: number[] = [];
+    this.examples = [];
+    await this.actor.wake();
+    const batches = this.loader.batchesPerEpoch;
+    for (let k = 0; k < batches; k++) {
+      const batch = promptRows(await this.loader.next(), this.config, step, { validate: true });
+      const generated = await this.actor.generateSequences(batch);
+      delete generated.metaInfo.metrics;
+      batch.union(generated);
+      const { scores, samples: scored } = await this.reward.score(batch);
+      const trajectories = batch.column<Trajectory>('trajectory');
+      const rows = batch.column<AgentRow>('agent_row');
+      const totals = scores.sum(-1);
+      const rewards = totals.toFloat32Array();
+      for (const [row, sample] of scored.entries()) {
+        const trajectory = trajectories[row]!;
+        turns.push(trajectory.numTurns);
+        const source = String(rows[row]!.data_source ?? 'unknown');
+        const response = this.decode(trajectory.responseIds);
+        samples.push({
+          dataSource: source,
+          prompt: `${source}:${trajectory.uid}`,
+          response,
+          values: { reward: rewards[row]!, ...sample.extras },
+        });
+        this.examples.push({
+          prompt: this.decode(trajectory.promptIds),
+          response,
+          score: rewards[row]!,
+          dataSource: source,
+          groundTruth: rows[row]!.reward_model?.ground_truth,
+        });
+      }
+      totals.dispose();
+      scores.dispose();
+      batch.dispose();
+    }
+    await this.actor.sleep();
+    await this.dump(step);
+    const metrics = validationMetrics(samples);
+    if (turns.length)
+      Object.assign(metrics, {
+        'val-aux/num_turns/min': Math.min(...turns),
+        'val-aux/num_turns/max': Math.max(...turns),
+        'val-aux/num_turns/mean': turns.reduce((a, b) => a + b, 0) / turns.length,
+      });
+    return metrics;
+  }
+
+  private async dump(step: number): Promise<void> {
+    const folder = this.config.trainer.validation_data_dir;
+    if (!folder) return;
+    await mkdir(folder, { recursive: true });
+    await writeFile(
+      path.join(folder, `${step}.jsonl`),
+      this.examples.map((example) => `${JSON.stringify({ step, ...example })}\n`).join(''),
+    );
+  }
+}

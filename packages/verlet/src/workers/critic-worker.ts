@@ -1,0 +1,129 @@
+/** The critic's role on one rank: values of states, and its own training. */
+import path from 'node:path';
+import { AdamW, lrSchedule, manualSeed, saveSafetensors, type Tensor } from '@verlet/torch';
+import { rearrangeMicroBatches } from '../algorithms/index.js';
+import type { PpoConfig } from '../config/index.js';
+import { loadWeights } from '../models/checkpoint.js';
+import { resolveModel } from '../models/hub/index.js';
+import { loadValueModel, type ValueModel } from '../models/value-model.js';
+import { DataProto } from '../protocol/index.js';
+import type { WorkerContext } from './context.js';
+import { CriticUpdater, computeValues } from './critic.js';
+import { fixedMicroBatches, sequenceLengths } from './language-model-worker.js';
+import { MetricList } from './metric-list.js';
+import { rowSource } from './packing.js';
+
+export class CriticWorker {
+  private model!: ValueModel;
+  private optimizer!: AdamW;
+  private updater!: CriticUpdater;
+  private schedule: (step: number) => number = () => 1;
+  private updates = 0;
+  private readonly settings: PpoConfig['critic'];
+
+  constructor(
+    private readonly config: PpoConfig,
+    private readonly context: WorkerContext,
+  ) {
+    this.settings = config.critic;
+  }
+
+  async initModel(options: { totalSteps: number }): Promise<void> {
+    const { model, optim } = this.settings;
+    // The value head starts from random numbers: the same on every rank and in every run.
+    manualSeed(this.config.actor_rollout_ref.actor.fsdp_config.seed ?? 42);
+    const folder = await resolveModel(model.path);
+    this.model = await loadValueModel(folder, {
+      device: this.context.device,
+      dtype: this.context.device === 'cpu' ? 'float32' : 'bfloat16',
+    });
+    this.optimizer = new AdamW(this.model.namedParameters(), {
+      lr: optim.lr,
+      betas: optim.betas as [number, number],
+      weightDecay: optim.weight_decay,
+    });
+    this.schedule = lrSchedule({
+      type: optim.lr_scheduler_type as 'constant' | 'cosine',
+      totalSteps: Math.max(1, options.totalSteps),
+      warmupSteps: optim.lr_warmup_steps,
+      warmupRatio: optim.lr_warmup_steps_ratio,
+      minLrRatio: optim.min_lr_ratio ?? 0,
+      numCycles: optim.num_cycles,
+    });
+    this.updater = new CriticUpdater(this.model, this.optimizer, this.settings as never);
+  }
+
+  private microBatches(
+    batch: DataProto,
+    rows: readonly number[],
+    size: number | null | undefined,
+    budget: number,
+  ): number[][] {
+    if (!this.settings.use_dynamic_bsz && size) return fixedMicroBatches(rows, size);
+    const lengths = sequenceLengths(rowSource(batch));
+    return rearrangeMicroBatches(
+      rows.map((row) => lengths[row]!),
+      budget,
+    ).map((part) => part.map((k) => rows[k]!));
+  }
+
+  async computeValues(batch: DataProto): Promise<DataProto> {
+    const rows = Array.from({ length: batch.length }, (_, k) => k);
+    const micro = this.microBatches(
+      batch,
+      rows,
+      this.settings.forward_micro_batch_size_per_gpu,
+      this.settings.forward_max_token_len_per_gpu,
+    );
+    return DataProto.fromDict({ tensors: { values: computeValues(this.model, batch, micro) } });
+  }
+
+  async updateCritic(batch: DataProto): Promise<DataProto> {
+    const { settings } = this;
+    const metrics = new MetricList();
+    const n = this.config.actor_rollout_ref.rollout.n;
+    const size = Math.min(batch.length, Math.ceil((settings.ppo_mini_batch_size * n) / this.context.worldSize));
+    this.optimizer.lr = settings.optim.lr * this.schedule(this.updates);
+    for (let epoch = 0; epoch < settings.ppo_epochs; epoch++)
+      for (let start = 0; start < batch.length; start += size) {
+        const rows = Array.from({ length: Math.min(size, batch.length - start) }, (_, k) => start + k);
+        this.updater.step(
+          batch,
+          this.microBatches(batch, rows, settings.ppo_micro_batch_size_per_gpu, settings.ppo_max_token_len_per_gpu),
+          metrics,
+          {
+            temperature: 1,
+            recompute: settings.model.enable_gradient_checkpointing && this.context.device !== 'cpu',
+            dpSize: this.context.worldSize,
+            sumOverRanks: (value) => this.context.sum(value),
+            reduceGradients: this.context.worldSize > 1 ? (gradients) => this.averageGradients(gradients) : undefined,
+          },
+        );
+      }
+    this.updates++;
+    metrics.add({ 'critic/lr': this.optimizer.lr });
+    return DataProto.fromDict({ metaInfo: { metrics: metrics.lists() } });
+  }
+
+  private averageGradients(gradients: ReadonlyMap<string, Tensor>): void {
+    this.context.allReduce(gradients.values());
+    for (const gradient of gradients.values()) gradient.div_(this.context.worldSize);
+  }
+
+  async saveCheckpoint(folder: string): Promise<void> {
+    if (this.context.rank !== 0) return;
+    saveSafetensors(path.join(folder, 'model.safetensors'), this.model.stateEntries());
+    this.optimizer.save(path.join(folder, 'optimizer.safetensors'));
+  }
+
+  async loadCheckpoint(folder: string, state: { updates: number }): Promise<void> {
+    loadWeights(this.model, path.join(folder, 'model.safetensors'));
+    this.optimizer.load(path.join(folder, 'optimizer.safetensors'));
+    this.updates = state.updates;
+  }
+
+  async close(): Promise<void> {
+    this.optimizer.dispose();
+    this.model.dispose();
+  }
+}
