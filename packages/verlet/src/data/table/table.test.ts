@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { describeType, openTable, type Row, writeParquet } from './index.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'verlet-table-'));
@@ -17,7 +17,6 @@ const hasPyarrow = (() => {
     execFileSync(python, ['-c', 'import pyarrow.parquet'], { stdio: 'ignore', timeout: 60_000 });
     return true;
   } catch {
-    console.warn(`skipped: ${python} cannot import pyarrow (set VERLET_PYTHON)`);
     return false;
   }
 })();
@@ -291,7 +290,9 @@ describe('openTable', () => {
   });
 });
 
-describe.runIf(hasPyarrow)('beside pyarrow', () => {
+describe('beside pyarrow', () => {
+  beforeEach(({ skip }) => skip(!hasPyarrow, `${python} cannot import pyarrow (set VERLET_PYTHON)`));
+
   const run = (script: string, ...args: string[]) =>
     execFileSync(python, ['-c', script, ...args], { timeout: 60_000, encoding: 'utf8' });
   const plainRow = chatRow.map(({ bytes, when, ...row }) => row);

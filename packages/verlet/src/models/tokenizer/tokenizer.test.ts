@@ -21,7 +21,6 @@ const pythonHas = (packages: string) => {
     execFileSync(python, ['-c', `import ${packages}`], { stdio: 'ignore', timeout: 60_000 });
     return true;
   } catch {
-    console.warn(`skipped: ${python} cannot import ${packages} (set VERLET_PYTHON)`);
     return false;
   }
 };
@@ -76,10 +75,10 @@ describe('a trained tokenizer', () => {
     );
   });
 
-  it('encodes alike in both engines', async () => {
+  it('encodes alike in both engines', async ({ skip }) => {
     const json = JSON.parse(readFileSync(join(folder, 'bpe', 'tokenizer.json'), 'utf8')) as TokenizerJson;
     const native = await loadNativeEngine(json);
-    if (!native) return console.warn('skipped: the native tokenizers binary does not load on this platform');
+    if (!native) return skip('the native tokenizers binary does not load on this platform');
     await fc.assert(
       fc.asyncProperty(fc.array(anyText, { maxLength: 10 }), async (texts) => {
         expect(await native.encodeBatch(texts, false)).toEqual(texts.map((text) => tokenizer.encode(text)));
@@ -175,7 +174,8 @@ describe('a closed vocabulary', () => {
 });
 
 describe('beside Python', () => {
-  it.runIf(pythonHas('tokenizers'))('learns the merges of the reference trainer', () => {
+  it('learns the merges of the reference trainer', ({ skip }) => {
+    skip(!pythonHas('tokenizers'), `${python} cannot import tokenizers (set VERLET_PYTHON)`);
     const script = `
 import json, sys
 from tokenizers import Tokenizer, models, trainers
@@ -196,7 +196,8 @@ print(json.dumps(json.loads(t.to_str())["model"]["merges"]))`;
     expect(model.merges).toEqual(JSON.parse(output.toString()));
   });
 
-  it.runIf(pythonHas('transformers'))('loads in transformers with equal ids and prompts', () => {
+  it('loads in transformers with equal ids and prompts', ({ skip }) => {
+    skip(!pythonHas('transformers'), `${python} cannot import transformers (set VERLET_PYTHON)`);
     const script = `
 import json, sys
 from transformers import AutoTokenizer
