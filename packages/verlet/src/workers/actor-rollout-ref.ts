@@ -2,6 +2,7 @@
  * The policy in its three roles on one rank: it samples, it is trained, and a frozen copy (or itself with the adapter off) is
  * the reference. Sampling and training use the same weights; nothing is copied between them.
  */
+import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { AdamW, buildInfo, lrSchedule, manualSeed, type Tensor } from '@verlet/torch';
 import {
@@ -15,7 +16,7 @@ import {
 } from '../agents/index.js';
 import { rearrangeMicroBatches } from '../algorithms/index.js';
 import type { PpoConfig } from '../config/index.js';
-import { loadCausalLM, saveCausalLM } from '../models/checkpoint.js';
+import { loadCausalLM, loadWeights, saveCausalLM } from '../models/checkpoint.js';
 import { resolveModel } from '../models/hub/index.js';
 import { Tokenizer } from '../models/tokenizer/index.js';
 import type { CausalLM } from '../models/transformer.js';
@@ -243,18 +244,14 @@ export class ActorRolloutRefWorker {
     if (this.context.rank !== 0) return;
     await saveCausalLM(this.model, path.join(folder, 'huggingface'), { source: this.folder });
     this.optimizer.save(path.join(folder, 'optimizer.safetensors'));
+    await writeFile(path.join(folder, 'state.json'), `${JSON.stringify({ updates: this.updates })}\n`);
   }
 
-  async loadCheckpoint(folder: string, state: { updates: number }): Promise<void> {
-    const { loadWeights } = await import('../models/checkpoint.js');
+  async loadCheckpoint(folder: string): Promise<void> {
     loadWeights(this.model, path.join(folder, 'huggingface'));
     this.optimizer.load(path.join(folder, 'optimizer.safetensors'));
-    this.updates = state.updates;
+    this.updates = (JSON.parse(await readFile(path.join(folder, 'state.json'), 'utf8')) as { updates: number }).updates;
     await this.engine.updateWeights();
-  }
-
-  get state(): { updates: number } {
-    return { updates: this.updates };
   }
 
   async close(): Promise<void> {

@@ -1,4 +1,5 @@
 /** The critic's role on one rank: values of states, and its own training. */
+import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { AdamW, lrSchedule, manualSeed, saveSafetensors, type Tensor } from '@verlet/torch';
 import { rearrangeMicroBatches } from '../algorithms/index.js';
@@ -114,12 +115,13 @@ export class CriticWorker {
     if (this.context.rank !== 0) return;
     saveSafetensors(path.join(folder, 'model.safetensors'), this.model.stateEntries());
     this.optimizer.save(path.join(folder, 'optimizer.safetensors'));
+    await writeFile(path.join(folder, 'state.json'), `${JSON.stringify({ updates: this.updates })}\n`);
   }
 
-  async loadCheckpoint(folder: string, state: { updates: number }): Promise<void> {
+  async loadCheckpoint(folder: string): Promise<void> {
     loadWeights(this.model, path.join(folder, 'model.safetensors'));
     this.optimizer.load(path.join(folder, 'optimizer.safetensors'));
-    this.updates = state.updates;
+    this.updates = (JSON.parse(await readFile(path.join(folder, 'state.json'), 'utf8')) as { updates: number }).updates;
   }
 
   async close(): Promise<void> {

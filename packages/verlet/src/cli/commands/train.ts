@@ -1,0 +1,35 @@
+import type { Command } from 'commander';
+import { batchPlan, renderBatchPlan } from '../../config/index.js';
+import { train } from '../../trainer/train.js';
+import type { CommandInvocation, CommandModule } from '../command.js';
+import { addConfigOptions, configFromCommandLine } from '../config-options.js';
+
+export const command: CommandModule = {
+  name: 'train',
+  summary: 'Train a policy with reinforcement learning (PPO, GRPO and their relatives)',
+
+  configure(command: Command) {
+    addConfigOptions(command).addHelpText(
+      'after',
+      `
+Examples:
+  verlet train data.train_files=train.parquet actor_rollout_ref.model.path=./model algorithm.adv_estimator=grpo \\
+               actor_rollout_ref.rollout.n=8 custom_reward_function.path=./reward.ts
+  verlet train --config run.yaml trainer.total_epochs=3
+  verlet train --config run.yaml --dry-run             what would run, and who set what
+
+Ctrl-C finishes the step, saves (when trainer.save_freq is set) and stops; the same command goes on from there.`,
+    );
+  },
+
+  async run(invocation: CommandInvocation) {
+    const composed = await configFromCommandLine('ppo', invocation);
+    if (composed === null) return 0;
+    const { io, signal } = invocation;
+    io.note(renderBatchPlan(batchPlan(composed.config, 1)));
+    const result = await train({ config: composed.config, signal });
+    if (result.interrupted) io.note(`stopped after step ${result.globalStep}; run the same command again to go on`);
+    io.note(`run folder: ${result.runFolder}`);
+    return 0;
+  },
+};

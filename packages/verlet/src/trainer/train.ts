@@ -1,0 +1,136 @@
+/** Puts a run together from a configuration: data, workers, rewards, trackers; runs it; leaves a report. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { Interaction, Tool } from '../agents/index.js';
+import { type PpoConfig, usesCritic, usesReference } from '../config/index.js';
+import { openDatasets, openLoader } from '../data/index.js';
+import { resolveModel } from '../models/hub/index.js';
+import { Tokenizer } from '../models/tokenizer/index.js';
+import {
+  createRewardManager,
+  createScorer,
+  defaultScorer,
+  loadRewardFunction,
+  type RewardFunction,
+  type Scorer,
+} from '../rewards/index.js';
+import { ActorRolloutRefWorker, pickDevice } from '../workers/actor-rollout-ref.js';
+import { singleProcess } from '../workers/context.js';
+import { CriticWorker } from '../workers/critic-worker.js';
+import { type Checkpointed, Checkpoints } from './checkpoints.js';
+import { PpoTrainer } from './ppo.js';
+import { RewardLoop } from './reward-loop.js';
+import { ConsoleTracker, JsonlTracker, type Tracker, TrackerSet } from './trackers/index.js';
+import { Validator } from './validation.js';
+
+export interface TrainOptions {
+  config: PpoConfig;
+  /** Scores one sample; instead of `custom_reward_function`. */
+  reward?: RewardFunction;
+  tools?: readonly Tool[];
+  interactions?: readonly Interaction[];
+  /** Further places for metrics. */
+  trackers?: readonly Tracker[];
+  /** Finish the step, save and stop. */
+  signal?: AbortSignal;
+}
+
+export interface TrainResult {
+  globalStep: number;
+  /** The last step's metrics. */
+  metrics: Record<string, number>;
+  runFolder: string;
+  interrupted: boolean;
+}
+
+async function scorerOf(config: PpoConfig, reward: RewardFunction | undefined): Promise<Scorer> {
+  if (reward) return createScorer({ type: 'sequential', compute: reward });
+  const custom = config.custom_reward_function;
+  if (custom.path) return loadRewardFunction(custom as never);
+  return defaultScorer(custom.reward_kwargs ?? {});
+}
+
+export async function train(options: TrainOptions): Promise<TrainResult> {
+  const { config } = options;
+  const context = singleProcess(pickDevice(config.trainer.device));
+  const runFolder = config.trainer.default_local_dir;
+  await mkdir(runFolder, { recursive: true });
+  await writeFile(path.join(runFolder, 'config.json'), `${JSON.stringify(config, null, 2)}\n`);
+
+  const modelFolder = await resolveModel(config.actor_rollout_ref.model.path);
+  const tokenizer = await Tokenizer.load(config.actor_rollout_ref.model.tokenizer_path ?? modelFolder);
+  const trainSets = await openDatasets(config.data as never, 'train', { tokenizer });
+  const loader = openLoader(trainSets, config.data as never, 'train');
+  const valSets = config.data.val_files ? await openDatasets(config.data as never, 'val', { tokenizer }) : [];
+  const totalSteps = config.trainer.total_training_steps ?? loader.batchesPerEpoch * config.trainer.total_epochs;
+
+  const actor = new ActorRolloutRefWorker(config, context, {
+    tools: options.tools,
+    interactions: options.interactions,
+  });
+  await actor.initModel({ totalSteps, useReference: usesReference(config) });
+  const critic = usesCritic(config) ? new CriticWorker(config, context) : null;
+  await critic?.initModel({ totalSteps });
+
+  const decode = (ids: ArrayLike<number>): string => tokenizer.decode(ids, { skipSpecialTokens: true });
+  const scorer = await scorerOf(config, options.reward);
+  const manager = createRewardManager(
+    config.reward_model.reward_manager ?? 'naive',
+    scorer,
+    config.reward_model.reward_kwargs as never,
+  );
+  const reward = new RewardLoop(manager, decode);
+  const validator = valSets.length
+    ? new Validator(config, actor, openLoader(valSets, config.data as never, 'val'), reward, decode)
+    : null;
+  const members: Checkpointed[] = [
+    {
+      name: 'actor',
+      saveCheckpoint: (folder) => actor.saveCheckpoint(folder),
+      loadCheckpoint: (folder) => actor.loadCheckpoint(folder),
+    },
+  ];
+  if (critic)
+    members.push({
+      name: 'critic',
+      saveCheckpoint: (folder) => critic.saveCheckpoint(folder),
+      loadCheckpoint: (folder) => critic.loadCheckpoint(folder),
+    });
+  let metrics: Record<string, number> = {};
+  const remember: Tracker = {
+    name: 'last',
+    log(values) {
+      metrics = { ...values };
+    },
+  };
+  const loggers = [config.trainer.logger].flat() as string[];
+  const trackers = new TrackerSet([
+    remember,
+    new JsonlTracker(path.join(runFolder, 'metrics.jsonl')),
+    ...(loggers.includes('console') ? [new ConsoleTracker(totalSteps)] : []),
+    ...(options.trackers ?? []),
+  ]);
+  const trainer = new PpoTrainer({
+    config,
+    actor,
+    critic,
+    loader,
+    reward,
+    validator,
+    checkpoints: new Checkpoints(config, members, loader),
+    trackers,
+    totalSteps,
+    devices: 1,
+    shouldStop: () => options.signal?.aborted ?? false,
+  });
+  try {
+    await trainer.fit();
+  } finally {
+    await trackers.finish();
+    await manager.close();
+    await actor.close();
+    await critic?.close();
+    for (const dataset of [...trainSets, ...valSets]) await dataset.close();
+  }
+  return { globalStep: trainer.globalStep, metrics, runFolder, interrupted: options.signal?.aborted ?? false };
+}
