@@ -76,7 +76,7 @@ const indent = (path: readonly string[]): string => '  '.repeat(path.length - 1)
 export function scalar(value: unknown): string {
   if (value === null || value === undefined) return 'null';
   if (typeof value === 'string')
-    return /^[A-Za-z_/~][\w ./@~+-]*$/.test(value) &&
+    return /^(~\/|[A-Za-z_/])[\w ./@~+-]*$/.test(value) &&
       !/^(null|true|false|yes|no|on|off)$/i.test(value) &&
       value.trim() === value
       ? value

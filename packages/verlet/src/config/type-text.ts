@@ -7,7 +7,8 @@ export function typeText(schema: z.ZodType): string {
 }
 
 interface JsonType {
-  type?: string;
+  /** Several for a nullable scalar. */
+  type?: string | string[];
   enum?: unknown[];
   anyOf?: JsonType[];
   items?: JsonType;
@@ -19,6 +20,7 @@ interface JsonType {
 
 function jsonTypeText(json: JsonType): string {
   if (json.anyOf !== undefined) return json.anyOf.map(jsonTypeText).join(' or ');
+  if (Array.isArray(json.type)) return json.type.map((type) => jsonTypeText({ ...json, type })).join(' or ');
   if (json.enum !== undefined) return `one of ${json.enum.join(', ')}`;
   switch (json.type) {
     case 'null':
