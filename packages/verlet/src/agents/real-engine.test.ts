@@ -31,7 +31,7 @@ beforeAll(async () => {
   });
   engine = new RolloutEngine(model, { tokenizer, maxNumSeqs: 32 });
 });
-afterAll(() => engine.close());
+afterAll(() => engine?.close());
 
 /** Log-probs of the sampled tokens under one pass over prompt and response. */
 function recomputed({ promptIds, responseIds }: Trajectory): number[] {
@@ -66,19 +66,19 @@ const rows = (count: number, agent_name: string): AgentRow[] =>
 describe('with a real model', () => {
   it('three turns with chat messages and raw text between', async () => {
     registerAgentLoop('three_turns', async (session) => {
-      await session.generate({ maxTokens: 12 });
+      await session.generate({ maxTokens: 6 });
       session.append([{ role: 'user', content: 'Go on.' }]);
-      await session.generate({ maxTokens: 12 });
+      await session.generate({ maxTokens: 6 });
       session.appendText('\nObservation: 3\n');
-      await session.generate({ maxTokens: 12 });
+      await session.generate({ maxTokens: 6 });
     });
-    const { trajectories } = await runAgents(rows(16, 'three_turns'), { engine, tokenizer, config });
+    const { trajectories } = await runAgents(rows(6, 'three_turns'), { engine, tokenizer, config });
     expect(trajectories.every(({ assistantTurns }) => assistantTurns === 3)).toBe(true);
     expectTrue(trajectories);
     expect(engine.stats.numCachedTokens).toBeGreaterThan(0);
-    expect(new Set(trajectories.map(({ responseIds }) => responseIds.slice(0, 12).join())).size).toBeGreaterThan(8);
+    expect(new Set(trajectories.map(({ responseIds }) => responseIds.slice(0, 6).join())).size).toBeGreaterThan(3);
 
-    const again = await runAgents(rows(16, 'three_turns'), {
+    const again = await runAgents(rows(6, 'three_turns'), {
       engine,
       tokenizer,
       config: { ...config, maxConcurrentTrajectories: 3 },
@@ -90,15 +90,15 @@ describe('with a real model', () => {
 
   it('an agent of the Vercel AI SDK that talks twice', async () => {
     const policy = new Policy({ engine, tokenizer, config });
-    const { trajectories } = await runPrograms(policy, rows(4, 'program'), async (row) => {
+    const { trajectories } = await runPrograms(policy, rows(2, 'program'), async (row) => {
       const ask = (messages: { role: 'user' | 'assistant'; content: string }[]) =>
-        generateText({ model: policy.languageModel(), messages, maxOutputTokens: 10 });
+        generateText({ model: policy.languageModel(), messages, maxOutputTokens: 6 });
       const first = { role: 'user' as const, content: String(row.prompt[0]!.content) };
       const { text } = await ask([first]);
       await ask([first, { role: 'assistant', content: text }, { role: 'user', content: 'Sure?' }]);
       return 1;
     });
-    expect(trajectories).toHaveLength(4);
+    expect(trajectories).toHaveLength(2);
     expect(trajectories.every(({ assistantTurns }) => assistantTurns === 2)).toBe(true);
     expectTrue(trajectories);
   });

@@ -277,6 +277,20 @@ describe('many at once', () => {
     expect(sampling).toMatchObject({ temperature: 0.5, seed: 7 });
   });
 
+  it('takes the tokens per turn from the row, else from the batch', async () => {
+    const rows = [
+      row('x', { agent_name: 'single_turn_agent', sampling: { maxTokens: 2 } }),
+      row('x', { agent_name: 'single_turn_agent' }),
+    ];
+    const options = {
+      engine: engineOf(() => 'one two three four'),
+      tokenizer,
+      config: { ...config, sampling: { maxTokens: 3 } },
+    };
+    const { trajectories } = await runAgents(rows, options);
+    expect(trajectories.map(({ responseIds }) => responseIds.length)).toEqual([2, 3]);
+  });
+
   it('keeps to the limit on concurrent trajectories', async () => {
     const engine = engineOf(() => 'hm');
     const rows = Array.from({ length: 20 }, () => row('x', { agent_name: 'single_turn_agent' }));

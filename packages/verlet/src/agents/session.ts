@@ -9,14 +9,15 @@ import { Toolbox } from './tools/toolbox.js';
 import { truncateToolResponse } from './tools/truncate.js';
 import type { Tool } from './tools/types.js';
 import { TrajectoryRecorder } from './trajectory.js';
-import type {
-  AgentConfig,
-  AgentRow,
-  ChatMessage,
-  ChatTokenizer,
-  EndReason,
-  ToolCallRecord,
-  ToolSchema,
+import {
+  type AgentConfig,
+  type AgentRow,
+  type ChatMessage,
+  type ChatTokenizer,
+  type EndReason,
+  type ToolCallRecord,
+  type ToolSchema,
+  withoutUndefined,
 } from './types.js';
 
 /** Ends a loop from inside: thrown when a limit is met, caught by the runner. Not an error. */
@@ -118,13 +119,14 @@ export class Session {
   async generate(sampling: SamplingParams = {}): Promise<AssistantTurn> {
     this.assertMayContinue();
     this.start();
-    const maxTokens = Math.min(sampling.maxTokens ?? Number.POSITIVE_INFINITY, this.remainingLength);
+    const wanted = { ...this.config.sampling, ...this.row.sampling, ...withoutUndefined(sampling) };
+    const maxTokens = Math.min(wanted.maxTokens ?? Number.POSITIVE_INFINITY, this.remainingLength);
     if (maxTokens <= 0) this.end('response_length');
 
     const started = performance.now();
     const output = await this.engine.submit({
       promptIds: this.recorder.contextIds(),
-      sampling: { ...this.config.sampling, ...this.row.sampling, ...sampling, maxTokens },
+      sampling: { ...wanted, maxTokens },
       sampleIndex: this.recorder.identity.sampleIndex,
       signal: this.signal,
     }).output;

@@ -247,7 +247,8 @@ export function resolveAgentConfig(input: AgentConfigInput = {}): AgentConfig {
   };
 }
 
-function withoutUndefined<T extends object>(value: T): T {
+/** So that a key that was left undefined does not hide a default. */
+export function withoutUndefined<T extends object>(value: T): T {
   return Object.fromEntries(Object.entries(value).filter(([, entry]) => entry !== undefined)) as T;
 }
 

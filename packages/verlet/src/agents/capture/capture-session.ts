@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import type { Engine, Generation, GenerationOutput } from '../../rollout/types.js';
 import { IncrementalChatTemplate, TemplateCache } from '../chat-template.js';
 import { splitReasoning, toolParser } from '../tools/parsers/index.js';
@@ -11,6 +11,7 @@ import {
   resolveAgentConfig,
   type ToolSchema,
   type Trajectory,
+  withoutUndefined,
 } from '../types.js';
 import { CallTree, pathTo, type RecordedCall, segmentsOf } from './call-tree.js';
 import { currentAgentName } from './context.js';
@@ -38,6 +39,7 @@ export class CaptureSession {
   private readonly identity: TrajectoryIdentity;
   private readonly templates = new Map<RecordedCall, IncrementalChatTemplate>();
   private readonly templateCache: TemplateCache;
+  private readonly timesAsked = new Map<string, number>();
   private numAborted = 0;
   private isFinished = false;
 
@@ -59,13 +61,11 @@ export class CaptureSession {
       throw new Error(`the rollout ${this.id} is over: calls after the program's end are not recorded`);
     const tools = call.tools ?? [];
     const place = this.placeOf(call.messages, tools);
-    const maxTokens = Math.min(
-      call.sampling?.maxTokens ?? this.config.sampling.maxTokens ?? Number.POSITIVE_INFINITY,
-      place.room,
-    );
+    const sampling = { ...this.config.sampling, ...withoutUndefined(call.sampling ?? {}) };
+    const maxTokens = Math.min(sampling.maxTokens ?? Number.POSITIVE_INFINITY, place.room);
     const generation = this.options.engine.submit({
       promptIds: place.promptIds,
-      sampling: { ...this.config.sampling, ...call.sampling, maxTokens },
+      sampling: { ...sampling, maxTokens, ...this.noiseFor(call, place.promptIds) },
       sampleIndex: this.identity.sampleIndex,
       ...(call.signal ? { signal: call.signal } : {}),
     });
@@ -95,6 +95,18 @@ export class CaptureSession {
       for (const call of path) trained.add(call);
       return this.trajectoryOf(path, segments, rewards, index, leaves.length);
     });
+  }
+
+  /**
+   * Noise is a function of seed, sample and position, so a program that asks the same thing twice would be told the same
+   * thing twice. Every repetition gets a seed of its own, unless the program has chosen one.
+   */
+  private noiseFor(call: ChatCall, promptIds: readonly number[]): { seed?: number } {
+    const key = createHash('sha256').update(Int32Array.from(promptIds)).digest('base64');
+    const repetition = this.timesAsked.get(key) ?? 0;
+    this.timesAsked.set(key, repetition + 1);
+    if (repetition === 0 || call.sampling?.seed !== undefined) return {};
+    return { seed: (this.config.sampling.seed ?? 0) + repetition * 1_000_003 };
   }
 
   private placeOf(messages: readonly ChatMessage[], tools: readonly ToolSchema[]) {

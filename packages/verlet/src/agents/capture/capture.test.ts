@@ -152,6 +152,30 @@ describe('histories that were changed', () => {
   });
 });
 
+describe('noise', () => {
+  it('is another one when a program asks the same thing again, and the same in another run', async () => {
+    const seedsOf = async () => {
+      const before = engine.requests.length;
+      const session = policy.openSession();
+      await Promise.all([1, 2, 3].map(() => session.chat({ messages: [user('Hi')] })));
+      await session.chat({ messages: [user('Hi')], sampling: { seed: 9 } });
+      return engine.requests.slice(before).map(({ sampling }) => sampling!.seed);
+    };
+    const seeds = await seedsOf();
+    expect(new Set(seeds).size).toBe(4);
+    expect([seeds[0], seeds[3]]).toEqual([3, 9]);
+    expect(await seedsOf()).toEqual(seeds);
+  });
+
+  it('and sampling follow the row', async () => {
+    const rows = [{ prompt: [user('Hi')], sampling: { temperature: 0.2 } }];
+    await runPrograms(policy, rows, async (row, { session }) => {
+      await session.chat({ messages: row.prompt });
+    });
+    expect(engine.requests.at(-1)!.sampling).toMatchObject({ temperature: 0.2, seed: 3 });
+  });
+});
+
 describe('limits', () => {
   it('a conversation that does not fit is refused with the code agents know', async () => {
     const session = policy.openSession();

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { LanguageModelV3 } from '@ai-sdk/provider';
-import type { Engine } from '../../rollout/types.js';
+import type { Engine, SamplingParams } from '../../rollout/types.js';
 import { DeadlineError, messageOf, withDeadline } from '../deadline.js';
 import { agentMetrics } from '../metrics.js';
 import { applyReward, type RewardValue } from '../rewards.js';
@@ -47,14 +47,14 @@ export class Policy {
   }
 
   /** A recording for one rollout: what a server opens behind a base URL, or `run` fills in this process. */
-  openSession(identity: Partial<TrajectoryIdentity> = {}): CaptureSession {
+  openSession(identity: Partial<TrajectoryIdentity> = {}, sampling: SamplingParams = {}): CaptureSession {
     const { engine, tokenizer, config } = this.options;
     return new CaptureSession({
       engine,
       tokenizer,
       identity,
+      config: { ...config, sampling: { ...config?.sampling, ...sampling } },
       gate: () => this.held?.promise ?? Promise.resolve(),
-      ...(config ? { config } : {}),
     });
   }
 
@@ -130,14 +130,15 @@ async function runProgram(
   seconds: number,
   { signal, agentName = 'program' }: { signal?: AbortSignal; agentName?: string },
 ): Promise<{ trajectories: Trajectory[]; error?: string }> {
-  const session = policy.openSession({
+  const identity = {
     id: randomUUID(),
     rowIndex,
     sampleIndex: row.sampleIndex ?? rowIndex,
     agentName,
     ...(row.uid === undefined ? {} : { uid: row.uid }),
     ...(row.data_source === undefined ? {} : { dataSource: row.data_source }),
-  });
+  };
+  const session = policy.openSession(identity, row.sampling);
   try {
     const work = (deadline: AbortSignal): Promise<unknown> =>
       policy.run(session, () => program(row, { session, signal: deadline }));

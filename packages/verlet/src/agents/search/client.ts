@@ -19,6 +19,7 @@ export interface RetrieverClientOptions {
 
 interface Waiting {
   query: string;
+  signal?: AbortSignal;
   topk: number;
   resolve: (hits: RetrievedDocument[]) => void;
   reject: (error: unknown) => void;
@@ -34,7 +35,7 @@ export class RetrieverClient implements Retriever {
   }
 
   async retrieve(queries: readonly string[], topk: number, signal?: AbortSignal): Promise<RetrievedDocument[][]> {
-    const hits = Promise.all(queries.map((query) => this.enqueue(query, topk)));
+    const hits = Promise.all(queries.map((query) => this.enqueue(query, topk, signal)));
     if (!signal) return hits;
     return await new Promise((resolve, reject) => {
       const onAbort = () => reject(signal.reason);
@@ -44,9 +45,9 @@ export class RetrieverClient implements Retriever {
     });
   }
 
-  private enqueue(query: string, topk: number): Promise<RetrievedDocument[]> {
+  private enqueue(query: string, topk: number, signal?: AbortSignal): Promise<RetrievedDocument[]> {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ query, topk, resolve, reject });
+      this.waiting.push({ query, topk, resolve, reject, ...(signal ? { signal } : {}) });
       // Rollouts that search in the same turn of the event loop share a request.
       if (this.waiting.length === 1) setImmediate(() => this.flush());
     });
@@ -60,10 +61,7 @@ export class RetrieverClient implements Retriever {
     for (const [topk, group] of groups) {
       for (let start = 0; start < group.length; start += this.options.maxBatch) {
         const batch = group.slice(start, start + this.options.maxBatch);
-        this.post(
-          batch.map(({ query }) => query),
-          topk,
-        ).then(
+        this.post(batch, topk).then(
           (hits) => {
             for (const [index, entry] of batch.entries()) entry.resolve(hits[index]!);
           },
@@ -75,10 +73,12 @@ export class RetrieverClient implements Retriever {
     }
   }
 
-  private async post(queries: string[], topk: number): Promise<RetrievedDocument[][]> {
+  private async post(batch: readonly Waiting[], topk: number): Promise<RetrievedDocument[][]> {
     const { url, token, attempts, retryDelaySeconds, timeoutSeconds } = this.options;
+    const queries = batch.map(({ query }) => query);
+    const isWanted = () => batch.some(({ signal }) => !signal?.aborted);
     let last = '';
-    for (let attempt = 1; attempt <= attempts; attempt++) {
+    for (let attempt = 1; attempt <= attempts && isWanted(); attempt++) {
       try {
         const response = await fetch(url, {
           method: 'POST',
