@@ -28,7 +28,9 @@ export class Table {
   // Insertion order is age: the first entry is the one used longest ago.
   private readonly cache = new Map<number, Promise<Row[]>>();
   private cachedRows = 0;
-  private decodedRows = 0;
+  private lastMiss = -1;
+  /** Rows decoded out of order. */
+  private strayRows = 0;
   private spill: Promise<RowSpill> | null = null;
 
   constructor(
@@ -90,11 +92,11 @@ export class Table {
   }
 
   /**
-   * Shuffled reading of more than the cache holds would decode a block per row. Once everything has been decoded twice
-   * over, rows are written to a temporary file where each is found directly.
+   * Shuffled reading of more than the cache holds would decode a block per row. Once a quarter of the table has been
+   * decoded out of order, rows are written to a temporary file where each is found directly.
    */
   private get isThrashing(): boolean {
-    return this.spill !== null || (this.numRows > this.cacheRows && this.decodedRows > 2 * this.numRows);
+    return this.spill !== null || (this.numRows > this.cacheRows && 4 * this.strayRows > this.numRows);
   }
 
   private readBlock(at: number): Promise<Row[]> {
@@ -108,7 +110,8 @@ export class Table {
     rows = source.readBlock(blockOfSource);
     this.cache.set(at, rows);
     this.cachedRows += numRows;
-    this.decodedRows += numRows;
+    if (at !== this.lastMiss + 1) this.strayRows += numRows;
+    this.lastMiss = at;
     rows.catch(() => this.forget(at));
     for (const oldest of this.cache.keys()) {
       if (this.cachedRows <= this.cacheRows || oldest === at) break;
