@@ -23,6 +23,8 @@ export interface EngineOptions {
   maxModelLength?: number;
   /** Bytes for keys and values. Default: what `maxNumSeqs` full-length sequences need, at most 2 GiB on the CPU. */
   cacheBytes?: number;
+  /** On a GPU: share of its memory that may be in use once the cache is there. Default 0.5: training needs the rest. */
+  gpuMemoryUtilization?: number;
   blockSize?: number;
   enablePrefixCaching?: boolean;
   /** Needed for stop strings. */
@@ -63,6 +65,8 @@ export class RolloutEngine implements Engine {
   private looping = false;
   private awake = true;
   private closed = false;
+  /** Called once when the engine is closed; a loader that owns the model frees it here. */
+  onClosed: (() => void) | null = null;
   private readonly counters = { numPromptTokens: 0, numCachedTokens: 0, numGeneratedTokens: 0, numSteps: 0 };
 
   constructor(
@@ -249,8 +253,10 @@ export class RolloutEngine implements Engine {
   }
 
   async close(): Promise<void> {
+    if (this.closed) return;
     this.closed = true;
     for (const id of [...this.live.keys()]) this.abort(id);
     this.runner.release();
+    this.onClosed?.();
   }
 }

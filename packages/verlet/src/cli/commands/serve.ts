@@ -2,6 +2,7 @@ import { basename } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { toolParser, toolParserNames } from '../../agents/tools/parsers/index.js';
 import { UserError } from '../../config/errors.js';
+import { UnsupportedModelError } from '../../models/config.js';
 import { resolveModel } from '../../models/hub/index.js';
 import { Tokenizer } from '../../models/tokenizer/index.js';
 import { startServer, withCallHints } from '../../rollout/server/index.js';
@@ -57,7 +58,10 @@ export const command: CommandModule = {
       )
       .option('--keep-thinking', 'leave <think>...</think> in the content instead of reasoning_content')
       .option('--device <device>', 'cpu, cuda, cuda:1 (default: a GPU where there is one)')
-      .option('--dtype <type>', 'float32, bfloat16 or float16 (default: what the model was saved in)')
+      .option(
+        '--dtype <type>',
+        'float32, bfloat16 or float16 (default: float32 on the CPU, else what the model was saved in)',
+      )
       .option('--max-model-length <tokens>', 'longest prompt and answer together', positiveNumber)
       .option('--max-num-seqs <number>', 'sequences sampled at a time', positiveNumber)
       .option('--max-num-batched-tokens <number>', 'tokens processed in one step', positiveNumber)
@@ -138,16 +142,15 @@ function endOf(signal: AbortSignal): Promise<void> {
 async function loadModel(nameOrPath: string, options: ServedEngineOptions): Promise<ServedModel> {
   const folder = await resolveModel(nameOrPath);
   const tokenizer = await Tokenizer.load(folder);
-  const { loadEngine } = await rolloutModule();
-  return { engine: await loadEngine(folder, { ...options, tokenizer }), tokenizer };
-}
-
-/** Loaded late: the engine brings libtorch, which `verlet serve --help` should not wait for. */
-async function rolloutModule() {
-  const path = '../../rollout/index.js';
-  return (await import(path)) as {
-    loadEngine(folder: string, options: ServedEngineOptions & { tokenizer: Tokenizer }): Promise<Engine>;
-  };
+  // Loaded late: the engine brings libtorch, which `verlet serve --help` should not wait for.
+  const { loadEngine } = await import('../../rollout/index.js');
+  try {
+    return { engine: await loadEngine(folder, { ...options, tokenizer }), tokenizer };
+  } catch (error) {
+    if (error instanceof UnsupportedModelError || error instanceof RangeError)
+      throw new UserError(error.message, { cause: error });
+    throw error;
+  }
 }
 
 function wholeNumber(text: string): number {
