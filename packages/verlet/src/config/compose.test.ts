@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: interpolations of the configuration language
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { SEED_COMMAND } from '../../test/fixtures/command-lines.js';
+import { FIRST_COMMAND } from '../../test/fixtures/command-lines.js';
 import { metaOf } from './field.js';
 import {
   batchPlan,
@@ -132,7 +132,7 @@ describe('the schema', () => {
 
 describe('command lines', () => {
   it('the first verl command parses as written, without a remark', () => {
-    const { config, notices } = composeConfig({ kind: 'ppo', overrides: SEED_COMMAND });
+    const { config, notices } = composeConfig({ kind: 'ppo', overrides: FIRST_COMMAND });
     expect(config.data).toMatchObject({
       train_files: '/home/.../train.parquet',
       val_files: '/home/.../test.parquet',
@@ -167,7 +167,7 @@ describe('command lines', () => {
     const { notices, config } = composeConfig({
       kind: 'ppo',
       overrides: [
-        ...SEED_COMMAND,
+        ...FIRST_COMMAND,
         'actor_rollout_ref.rollout.load_format=dummy_dtensor',
         'actor_rollout_ref.rollout.tensor_model_parallel_size=2',
         'actor_rollout_ref.actor.fsdp_config.param_offload=True',
