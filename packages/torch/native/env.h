@@ -71,17 +71,20 @@ struct Environment {
     return static_cast<uint32_t>(slots.size() - 1);
   }
 
+  bool isLive(double handle) const {
+    return handle >= 0 && handle < static_cast<double>(slots.size()) && slots[static_cast<size_t>(handle)].defined();
+  }
+
   const at::Tensor& get(double handle) const {
-    if (!(handle >= 0) || handle >= static_cast<double>(slots.size()) || !slots[static_cast<size_t>(handle)].defined()) {
+    if (!isLive(handle)) {
       throw std::runtime_error("a tensor was used after dispose(), or was never made");
     }
     return slots[static_cast<size_t>(handle)];
   }
 
   void release(double handle) {
-    if (!(handle >= 0) || handle >= static_cast<double>(slots.size())) return;
+    if (!isLive(handle)) return;
     auto slot = static_cast<uint32_t>(handle);
-    if (!slots[slot].defined()) return;
     slots[slot].reset();
     freeSlots.push_back(slot);
     live--;

@@ -167,10 +167,26 @@ Napi::Value liveBytes(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), bytes);
 }
 
-Napi::Value adjustExternalMemory(const Napi::CallbackInfo& info) {
+// What the garbage collector is told about a tensor that no scope owns, so that it comes in time when such tensors are
+// forgotten. Large ones count for less than they are: the collector shall not run after every weight that is loaded.
+int64_t hintedBytes(const at::Tensor& tensor) {
+  constexpr int64_t least = 1024, most = 16 << 20;
+  return least + std::min<int64_t>(most, tensor.has_storage() ? static_cast<int64_t>(tensor.nbytes()) : 0);
+}
+
+// account(handle, 1 or -1)
+napi_value account(napi_env env, napi_callback_info info) {
+  size_t count = 2;
+  napi_value arguments[2];
+  napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
+  double handle, sign;
+  napi_get_value_double(env, arguments[0], &handle);
+  napi_get_value_double(env, arguments[1], &sign);
+  auto& state = environmentOf(env);
+  if (!state.isLive(handle)) return nullptr;
   int64_t now = 0;
-  napi_adjust_external_memory(info.Env(), info[0].As<Napi::Number>().Int64Value(), &now);
-  return Napi::Number::New(info.Env(), static_cast<double>(now));
+  napi_adjust_external_memory(env, static_cast<int64_t>(sign) * hintedBytes(state.get(handle)), &now);
+  return nullptr;
 }
 
 }  // namespace
@@ -181,6 +197,8 @@ void registerTensors(Napi::Env env, Napi::Object exports) {
   exports["shape"] = Napi::Value(env, function);
   napi_create_function(env, "release", NAPI_AUTO_LENGTH, release, nullptr, &function);
   exports["release"] = Napi::Value(env, function);
+  napi_create_function(env, "account", NAPI_AUTO_LENGTH, account, nullptr, &function);
+  exports["account"] = Napi::Value(env, function);
   napi_create_function(env, "releaseMany", NAPI_AUTO_LENGTH, releaseMany, nullptr, &function);
   exports["releaseMany"] = Napi::Value(env, function);
   exports["fromTypedArray"] = guarded(env, "tensor", fromTypedArray);
@@ -197,7 +215,6 @@ void registerTensors(Napi::Env env, Napi::Object exports) {
   exports["alias"] = guarded(env, "alias", alias);
   exports["liveCount"] = guarded(env, "liveCount", liveCount);
   exports["liveBytes"] = guarded(env, "liveBytes", liveBytes);
-  exports["adjustExternalMemory"] = guarded(env, "adjustExternalMemory", adjustExternalMemory);
 }
 
 }  // namespace door

@@ -58,7 +58,8 @@ export interface Native {
   releaseMany(count: number): void;
   liveCount(): number;
   liveBytes(): number;
-  adjustExternalMemory(change: number): number;
+  /** Tells the garbage collector (1) or takes back (-1) how much memory hangs on a tensor that no scope owns. */
+  account(handle: number, sign: number): void;
 
   backward(outputs: number[], gradOutputs: number[], retainGraph: boolean): void;
   grad(

@@ -17,12 +17,9 @@ export class Scope {
 
 let current: Scope | null = null;
 
-/** Bytes that a tensor of unknown size counts for in the garbage collector's eyes, so that it runs at all. */
-const hintBytes = 1024;
-
 const net = new FinalizationRegistry<number>((handle) => {
+  native.account(handle, -1);
   native.release(handle);
-  native.adjustExternalMemory(-hintBytes);
 });
 
 /** Called by every new tensor. */
@@ -37,14 +34,14 @@ export function adopt(tensor: Tensor): void {
 export function release(tensor: Tensor): void {
   tensor.owner = null;
   net.register(tensor, tensor.handle, tensor);
-  native.adjustExternalMemory(hintBytes);
+  native.account(tensor.handle, 1);
 }
 
 /** The tensor was disposed by hand: the net must not free its slot again. */
 export function forget(tensor: Tensor): void {
   if (tensor.owner) return;
   net.unregister(tensor);
-  native.adjustExternalMemory(-hintBytes);
+  native.account(tensor.handle, -1);
 }
 
 function collect(value: unknown, found: Set<Tensor>, depth: number): void {
