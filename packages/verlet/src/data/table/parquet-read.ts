@@ -2,7 +2,7 @@ import { type AsyncBuffer, type FileMetaData, parquetMetadataAsync, parquetReadO
 import { compressors } from 'hyparquet-compressors';
 import { DataError } from './errors.js';
 import { FileReader } from './file-reader.js';
-import { fromParquetSchema } from './parquet-schema.js';
+import { ambiguousPath, fromParquetSchema } from './parquet-schema.js';
 import type { Row, RowSource, TableSchema } from './types.js';
 import { readConverter } from './values.js';
 
@@ -46,9 +46,13 @@ export class ParquetSource implements RowSource {
       if (size < 12) throw new Error(`${size} bytes are too few for a Parquet file`);
       const buffer = asyncBuffer(reader);
       const metadata = await parquetMetadataAsync(buffer);
+      const column = ambiguousPath(metadata.schema);
+      if (column !== null)
+        throw new DataError('two fields have this path and cannot be told apart', { file: path, column });
       return new ParquetSource(path, reader, buffer, metadata);
     } catch (error) {
       await reader.close();
+      if (error instanceof DataError) throw error;
       throw new DataError(
         `the Parquet footer cannot be read (${(error as Error).message}); the file is cut off, still being written, or not Parquet`,
         { file: path },

@@ -44,6 +44,27 @@ function elementsOf(name: string, type: DataType): SchemaElement[] {
   }
 }
 
+/**
+ * Two fields whose paths are the same once joined by dots (`a` > `b.c` and `a.b` > `c`), which the Parquet library would
+ * mix up; null when there are none.
+ */
+export function ambiguousPath(elements: SchemaElement[]): string | null {
+  const seen = new Set<string>();
+  let at = 1;
+  const visit = (count: number, prefix: string): string | null => {
+    for (let i = 0; i < count; i++) {
+      const { name, num_children: children = 0 } = elements[at++] as SchemaElement;
+      const path = `${prefix}${name}`;
+      if (seen.has(path)) return path;
+      seen.add(path);
+      const inner = visit(children, `${path}.`);
+      if (inner !== null) return inner;
+    }
+    return null;
+  };
+  return visit(elements[0]?.num_children ?? 0, '');
+}
+
 interface SchemaNode {
   element: SchemaElement;
   children: SchemaNode[];

@@ -3,7 +3,7 @@ import { mkdir, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import { DataError } from './errors.js';
-import { toParquetSchema } from './parquet-schema.js';
+import { ambiguousPath, toParquetSchema } from './parquet-schema.js';
 import { inferSchema } from './schema.js';
 import type { Row, TableSchema } from './types.js';
 import { writeConverter } from './values.js';
@@ -35,7 +35,7 @@ export async function writeParquet(
     const state = { writer: null as ParquetWriter | null, schema: options.schema, numRows: 0 };
     const flush = (batch: Row[]) => {
       state.schema ??= inferSchema(batch, { mixed, file: path });
-      state.writer ??= new ParquetWriter({ writer: file, schema: toParquetSchema(state.schema), codec });
+      state.writer ??= new ParquetWriter({ writer: file, schema: checkedSchema(state.schema, path), codec });
       for (let start = 0; start < batch.length; start += rowGroupSize) {
         const group = batch.slice(start, start + rowGroupSize);
         const columnData = toColumns(group, state.schema, path, state.numRows);
@@ -67,6 +67,14 @@ export async function writeParquet(
     await rm(temporary, { force: true });
     throw error;
   }
+}
+
+function checkedSchema(schema: TableSchema, file: string) {
+  const elements = toParquetSchema(schema);
+  const column = ambiguousPath(elements);
+  if (column !== null)
+    throw new DataError('two fields have this path; rename the one with a dot in it', { file, column });
+  return elements;
 }
 
 function toColumns(

@@ -128,7 +128,13 @@ describe('Parquet', () => {
     await fc.assert(
       fc.asyncProperty(anyRows, async (rows) => {
         const path = fresh();
-        await writeParquet(path, rows, { rowGroupSize: 3 });
+        try {
+          await writeParquet(path, rows, { rowGroupSize: 3 });
+        } catch (error) {
+          // The field named a.b may collide with a field b inside a.
+          fc.pre(!String(error).includes('two fields have this path'));
+          throw error;
+        }
         expect(await readAll(path)).toEqual(rows);
         rmSync(path);
       }),
@@ -199,6 +205,9 @@ describe('Parquet', () => {
     const rows = [{ a: { b: [1] } }, { a: { b: ['x'] } }];
     await expect(writeParquet(fresh(), rows)).rejects.toThrow(
       /row 1, column "a\.b\[\]": holds string, earlier rows hold int64/,
+    );
+    await expect(writeParquet(fresh(), [{ a: { 'b.c': 1, b: { c: 2 } } }])).rejects.toThrow(
+      'column "a.b.c": two fields have this path',
     );
     const proto = JSON.parse('{"a": {"__proto__": 1}}') as Row;
     await expect(writeParquet(fresh(), [proto])).rejects.toThrow('column "a.__proto__": a field cannot have this name');
