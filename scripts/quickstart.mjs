@@ -1,5 +1,5 @@
 // npm run quickstart: a small policy learns to add two digits (modulo 10) from rewards alone, GRPO's way: several answers per
-// question, the group's mean as baseline. A minute on two cores.
+// question, the group's mean as baseline. Seconds on two cores.
 import { AdamW, aten, manualSeed, nn, randint, scope } from '@verlet/torch';
 
 const QUESTIONS = 64;
