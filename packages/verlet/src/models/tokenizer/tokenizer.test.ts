@@ -33,11 +33,14 @@ beforeAll(async () => {
   tokenizer = await trainBpe(CORPUS, { vocabSize: 500, folder: join(folder, 'bpe') });
 });
 
+// Node and the Rust core may have different editions of Unicode: the letters that came with Unicode 17 are letters to one
+// of them only. Such and unassigned characters are left out.
+const YOUNG = /[\u{10000}-\u{10ffff}\u088f\u0c5c\u0cdc\ua7ce-\ua7f1]|\p{Cn}/gu;
 const anyText = fc
   .array(
     fc.oneof(
       fc.string({ unit: 'grapheme' }),
-      fc.string({ unit: 'binary' }).map((text) => text.toWellFormed()),
+      fc.string({ unit: 'binary' }).map((text) => text.toWellFormed().replace(YOUNG, '')),
       fc.constantFrom(
         ...CORPUS,
         '<|im_end|>',

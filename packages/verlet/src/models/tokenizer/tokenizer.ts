@@ -88,7 +88,10 @@ export class Tokenizer {
     return Int32Array.from(this.engine.encode(text, { add_special_tokens: addSpecialTokens }).ids);
   }
 
-  /** Same ids as `encode`, several times faster for large sets. */
+  /**
+   * Same ids as `encode`, several times faster for large sets. (The letters that came with Unicode 17 are letters to
+   * recent Node versions and not yet to the native engine, so text with them may be split differently.)
+   */
   async encodeBatch(texts: readonly string[], { addSpecialTokens = false }: EncodeOptions = {}): Promise<Int32Array[]> {
     const characters = texts.reduce((sum, text) => sum + text.length, 0);
     if (characters >= NATIVE_BATCH_CHARACTERS) {
