@@ -3,9 +3,10 @@
 import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { type DType, type nn, noGrad, openSafetensors, saveSafetensors, type Tensor } from '@verlet/torch';
+import { type DType, type nn, noGrad, openSafetensors, saveSafetensors, scope } from '@verlet/torch';
 import './families/index.js';
 import { type ModelConfig, readModelConfig, UnsupportedModelError } from './config.js';
+import { loraOf } from './lora.js';
 import { CausalLM } from './transformer.js';
 
 export interface LoadOptions {
@@ -38,40 +39,53 @@ export async function readConfigFile(folder: string): Promise<ModelConfig> {
   return config;
 }
 
-/** Copies a folder's weights into a module by name. `rename` maps our name to the file's, or null to leave it as it is. */
+/** Heads that a folder may bring along for a model that has another one, or shares the embedding's weight. */
+const foreignHeads = new Set(['lm_head', 'score', 'v_head', 'classifier']);
+
+/**
+ * Copies a folder's weights into a module by name. All names and shapes are checked before the first is copied, so a folder
+ * that does not fit leaves the module as it was. `rename` maps our name to the file's, or null to leave a weight as it is.
+ */
 export function loadWeights(
   module: nn.Module,
   folder: string,
   renameEntry: (name: string) => string | null = (name) => name,
 ): void {
-  const reader = openSafetensors(folder);
-  const missing: string[] = [];
-  noGrad(() => {
-    for (const [name, own] of module.stateEntries()) {
-      const stored = renameEntry(name);
-      if (stored === null) continue;
-      if (!reader.has(stored)) {
-        missing.push(stored);
-        continue;
+  using reader = openSafetensors(folder);
+  noGrad(() =>
+    scope(() => {
+      const pairs = [...module.stateEntries()].map(([name, own]) => [name, renameEntry(name), own] as const);
+      const heads = new Set(pairs.map(([name]) => name.split('.')[0]!));
+      const extra = new Set(
+        reader
+          .names()
+          .filter((name) => !name.endsWith('rotary_emb.inv_freq'))
+          .filter((name) => !(foreignHeads.has(name.split('.')[0]!) && !heads.has(name.split('.')[0]!))),
+      );
+      const missing: string[] = [];
+      const wrong: string[] = [];
+      for (const [name, stored, own] of pairs) {
+        extra.delete(stored ?? name);
+        if (stored === null) continue;
+        if (!reader.has(stored)) missing.push(stored);
+        else if (reader.info(stored).shape.join() !== own.shape.join())
+          wrong.push(
+            `'${stored}' has shape [${reader.info(stored).shape.join(', ')}], config.json asks for [${own.shape.join(', ')}]`,
+          );
       }
-      const given = reader.tensor(stored);
-      if (given.shape.join() !== own.shape.join())
-        throw new UnsupportedModelError(
-          `${folder}: '${stored}' has shape [${given.shape.join(', ')}], config.json asks for [${own.shape.join(', ')}]`,
-        );
-      own.copy_(given);
-      given.dispose();
-      if (!own.isDisposed && own !== undefined && !isParameter(own)) own.dispose();
-    }
-  });
-  if (missing.length)
-    throw new UnsupportedModelError(
-      `${folder}: weights are missing: ${missing.slice(0, 8).join(', ')}${missing.length > 8 ? ` and ${missing.length - 8} more` : ''}`,
-    );
+      const problems = [
+        ...wrong.slice(0, 4),
+        missing.length ? `weights are missing: ${listed(missing)}` : '',
+        extra.size ? `weights that the model has no place for: ${listed([...extra])}` : '',
+      ].filter(Boolean);
+      if (problems.length) throw new UnsupportedModelError(`${folder}: ${problems.join('; ')}`);
+      for (const [, stored, own] of pairs) if (stored !== null) own.copy_(reader.tensor(stored));
+    }),
+  );
 }
 
-function isParameter(value: Tensor): boolean {
-  return 'gradient' in value;
+function listed(names: readonly string[]): string {
+  return `${names.slice(0, 8).join(', ')}${names.length > 8 ? ` and ${names.length - 8} more` : ''}`;
 }
 
 /** Loads a causal language model from a folder as downloaded from the hub. */
@@ -101,7 +115,7 @@ async function writeAtomically(file: string, text: string): Promise<void> {
   await rename(temporary, file);
 }
 
-/** Writes a folder that `transformers` loads as it is; tokenizer files are taken along from `source` when given. */
+/** Writes a folder that `transformers` loads as it is (an adapter that is switched on is merged into what is written); tokenizer files are taken along from `source` when given. */
 export async function saveCausalLM(
   model: CausalLM,
   folder: string,
@@ -110,10 +124,13 @@ export async function saveCausalLM(
   await mkdir(folder, { recursive: true });
   const dtype = dtypeNames[model.dtype] ?? 'float32';
   const raw = { ...model.config.raw, torch_dtype: dtype, ...('dtype' in model.config.raw ? { dtype } : {}) };
-  saveSafetensors(path.join(folder, 'model.safetensors'), model.stateEntries(), {
-    metadata: { format: 'pt' },
-    maxShardBytes: options.maxShardBytes ?? 5e9,
-  });
+  scope(() =>
+    saveSafetensors(
+      path.join(folder, 'model.safetensors'),
+      loraOf(model)?.mergedEntries(model) ?? model.stateEntries(),
+      { metadata: { format: 'pt' }, maxShardBytes: options.maxShardBytes ?? 5e9 },
+    ),
+  );
   await writeAtomically(path.join(folder, 'config.json'), `${JSON.stringify(raw, null, 2)}\n`);
   if (options.source)
     for (const name of tokenizerFiles) {

@@ -17,4 +17,6 @@ export {
   UnsupportedModelError,
 } from './config.js';
 export { LowRankAdapter, PackedLinear } from './linear.js';
+export { applyLora, Lora, type LoraConfig, type LoraOptions, loraOf, setAdapterEnabled } from './lora.js';
+export { loadAdapter, saveAdapter } from './lora-files.js';
 export { CausalLM, Decoder, type DecoderPass } from './transformer.js';

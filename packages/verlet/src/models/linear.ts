@@ -2,7 +2,7 @@
  * Several projections of one input held as one weight, so that they run as one matrix product, while files keep their own
  * names (`q_proj`, `k_proj`, ...). A part can carry a low-rank adapter.
  */
-import { aten, cat, nn, randn, scope, type Tensor, zeros } from '@verlet/torch';
+import { aten, cat, nn, noGrad, randn, scope, type Tensor, zeros } from '@verlet/torch';
 
 export interface Part {
   name: string;
@@ -37,12 +37,13 @@ export class LowRankAdapter extends nn.Module {
   }
 
   delta(x: Tensor): Tensor {
-    return aten.linear(aten.linear(x, this.lora_A), this.lora_B).mul_(this.scale);
+    // The scale goes onto the narrow side.
+    return aten.linear(aten.linear(x, this.lora_A).mul_(this.scale), this.lora_B);
   }
 
   /** The dense matrix it stands for, [out, in]. */
   dense(): Tensor {
-    return this.lora_B.matmul(this.lora_A).mul(this.scale);
+    return this.lora_B.to('float32').matmul(this.lora_A.to('float32')).mul(this.scale);
   }
 }
 
@@ -85,6 +86,17 @@ export class PackedLinear extends nn.Module {
   /** The rows of one part in the weight (a view). */
   partWeight(index: number): Tensor {
     return this.weight.detach().narrow(0, this.offset(index), this.parts[index]!.outFeatures);
+  }
+
+  /** One part's weight with its adapter added in (a copy). */
+  mergedWeight(index: number): Tensor {
+    return noGrad(() =>
+      scope(() => {
+        const weight = this.partWeight(index);
+        const adapter = this.adapters[index];
+        return adapter ? weight.to('float32').add(adapter.dense()).to(weight.dtype) : weight.clone();
+      }),
+    );
   }
 
   private offset(index: number): number {

@@ -18,6 +18,8 @@ import { rearrangeMicroBatches } from '../algorithms/index.js';
 import type { PpoConfig } from '../config/index.js';
 import { loadCausalLM, loadWeights, saveCausalLM } from '../models/checkpoint.js';
 import { resolveModel } from '../models/hub/index.js';
+import { applyLora, type Lora } from '../models/lora.js';
+import { loadAdapter, saveAdapter } from '../models/lora-files.js';
 import { Tokenizer } from '../models/tokenizer/index.js';
 import type { CausalLM } from '../models/transformer.js';
 import { DataProto } from '../protocol/index.js';
@@ -48,6 +50,7 @@ export class ActorRolloutRefWorker {
   model!: CausalLM;
   engine!: RolloutEngine;
   private reference: CausalLM | null = null;
+  private lora: Lora | null = null;
   private optimizer!: AdamW;
   private updater!: ActorUpdater;
   private folder!: string;
@@ -72,7 +75,17 @@ export class ActorRolloutRefWorker {
       dtype: this.context.device === 'cpu' ? ('float32' as const) : ('bfloat16' as const),
     };
     this.model = await loadCausalLM(this.folder, placement);
-    if (options.useReference) {
+    if (modelConfig.lora_adapter_path)
+      this.lora = await loadAdapter(this.model, await resolveModel(modelConfig.lora_adapter_path));
+    else if (modelConfig.lora_rank > 0)
+      this.lora = applyLora(this.model, {
+        rank: modelConfig.lora_rank,
+        alpha: modelConfig.lora_alpha,
+        targetModules: modelConfig.target_modules,
+        excludeModules: modelConfig.exclude_modules,
+      });
+    // With an adapter the base is the reference, and no second copy is held.
+    if (options.useReference && !this.lora) {
       this.reference = await loadCausalLM(this.folder, placement);
       this.reference.setTrainable(false);
     }
@@ -199,8 +212,10 @@ export class ActorRolloutRefWorker {
   }
 
   async computeRefLogProb(batch: DataProto): Promise<DataProto> {
-    if (!this.reference) throw new Error('this worker has no reference policy');
-    const { logProbs } = this.score(this.reference, batch, false);
+    if (!this.reference && !this.lora) throw new Error('this worker has no reference policy');
+    const { logProbs } = this.reference
+      ? this.score(this.reference, batch, false)
+      : this.lora!.without(() => this.score(this.model, batch, false));
     return DataProto.fromDict({ tensors: { ref_log_prob: logProbs } });
   }
 
@@ -243,12 +258,16 @@ export class ActorRolloutRefWorker {
   async saveCheckpoint(folder: string): Promise<void> {
     if (this.context.rank !== 0) return;
     await saveCausalLM(this.model, path.join(folder, 'huggingface'), { source: this.folder });
+    if (this.lora)
+      await saveAdapter(this.model, path.join(folder, 'lora_adapter'), { baseModel: this.settings.model.path });
     this.optimizer.save(path.join(folder, 'optimizer.safetensors'));
     await writeFile(path.join(folder, 'state.json'), `${JSON.stringify({ updates: this.updates })}\n`);
   }
 
   async loadCheckpoint(folder: string): Promise<void> {
-    loadWeights(this.model, path.join(folder, 'huggingface'));
+    // `huggingface` holds the base with the adapter merged in; the base itself never changed.
+    if (this.lora) await loadAdapter(this.model, path.join(folder, 'lora_adapter'));
+    else loadWeights(this.model, path.join(folder, 'huggingface'));
     this.optimizer.load(path.join(folder, 'optimizer.safetensors'));
     this.updates = (JSON.parse(await readFile(path.join(folder, 'state.json'), 'utf8')) as { updates: number }).updates;
     await this.engine.updateWeights();
