@@ -1,11 +1,20 @@
 /**
  * The batch that travels through the flow: named tensors with rows first, per-row objects, and facts about the batch.
  *
- * Ownership: a DataProto owns a handle on each of its tensors, and `dispose()` frees them. Handles are cheap and share
- * memory: `select`, `slice` and `chunk` give new handles on the same numbers, row selection by index copies. `pop` moves
- * handles out, `union` and `concat` take over those of their arguments' tensors where they say so.
+ * Ownership: a DataProto owns a handle on each of its tensors, outside of every scope, and `dispose()` frees them. Per operation:
+ *
+ * - take over (the argument's tensors belong to the batch afterwards): the constructors, `set`, `union` (the other is left
+ *   without tensors);
+ * - move out: `pop` (dispose what it returns);
+ * - share numbers under new handles, so that writing in place shows on both sides: `select`, `slice`, `chunk`, `split`, `item`,
+ *   `foldBatchDim`, `unfoldBatchDim`, `unpadDataProto`, and `padDataProtoToDivisor` when nothing is to be padded;
+ * - copy: `selectIdxs`, `repeat`, `sampleLevelRepeat`, `padding`, `concat`, `unfoldColumnChunks`, `miniBatches`;
+ * - change in place: `reorder`, `rename`, `to`, `set`.
+ *
+ * Columns are never copied deeper than the array that holds the rows; their objects are shared.
  */
 import { cat, scope, Tensor, tensor } from '@verlet/torch';
+import { shuffledRows } from './balance.js';
 import { deepEqual } from './deep-equal.js';
 
 export type Tensors = Record<string, Tensor>;
@@ -221,11 +230,11 @@ export class DataProto {
     const after = typeof to === 'string' ? [to] : to;
     if (before.length !== after.length) throw new DataProtoError(`rename: ${before.length} names to ${after.length}`);
     const moved = before.map((key) => this.tensor(key));
+    for (const [k, key] of after.entries())
+      if ((this.batch.has(key) && !before.includes(key)) || after.indexOf(key) !== k)
+        throw new DataProtoError(`rename: there is a tensor '${key}' already`);
     for (const key of before) this.batch.delete(key);
-    for (const [k, key] of after.entries()) {
-      if (this.batch.has(key)) throw new DataProtoError(`rename: there is a tensor '${key}' already`);
-      this.batch.set(key, moved[k]!);
-    }
+    for (const [k, key] of after.entries()) this.batch.set(key, moved[k]!);
     return this;
   }
 
@@ -287,14 +296,17 @@ export class DataProto {
         [...part.batch.keys()].sort().join() !== [...first.batch.keys()].sort().join() ||
         [...part.nonTensorBatch.keys()].sort().join() !== [...first.nonTensorBatch.keys()].sort().join()
       )
-        throw new DataProtoError('concat: the parts have different keys');
+        throw new DataProtoError(
+          `concat: the parts have different keys: ${keysOf(first).join(', ')} and ${keysOf(part).join(', ')}`,
+        );
+    const meta = mergeMeta(parts.map((part) => part.metaInfo));
     return new DataProto(
       [...first.batch.keys()].map((key): [string, Tensor] => [key, cat(parts.map((part) => part.tensor(key)))]),
       [...first.nonTensorBatch.keys()].map((key): [string, readonly unknown[]] => [
         key,
         parts.flatMap((part) => part.column(key)),
       ]),
-      mergeMeta(parts.map((part) => part.metaInfo)),
+      meta,
     );
   }
 
@@ -331,6 +343,86 @@ export class DataProto {
     return this.selectIdxs([...Array.from({ length: this.length }, (_, k) => k), ...new Array<number>(size).fill(row)]);
   }
 
+  /**
+   * Mini-batches of `size` rows for `epochs` passes; with a seed every pass has an order of its own, the same in every run.
+   * Each is the caller's to dispose.
+   */
+  *miniBatches(size: number, options: { epochs?: number; seed?: number } = {}): Generator<DataProto, void> {
+    const { epochs = 1, seed } = options;
+    if (!(size > 0) || this.length % size !== 0)
+      throw new DataProtoError(`${this.length} rows do not divide into mini-batches of ${size}`);
+    for (let epoch = 0; epoch < epochs; epoch++) {
+      const rows = shuffledRows(this.length, seed === undefined ? undefined : seed + epoch);
+      for (let start = 0; start < rows.length; start += size) yield this.selectIdxs(rows.slice(start, start + size));
+    }
+  }
+
+  /** Rows regrouped: [rows, ...] becomes [groups, rows / groups, ...], columns become arrays of arrays. Shares memory. */
+  foldBatchDim(groups: number): DataProto {
+    const length = this.length;
+    if (!(groups > 0) || length % groups !== 0)
+      throw new DataProtoError(`${length} rows do not fold into ${groups} groups`);
+    const size = length / groups;
+    return this.mapRows(
+      (value) => value.reshape(groups, size, ...value.shape.slice(1)),
+      (value) => Array.from({ length: groups }, (_, k) => value.slice(k * size, (k + 1) * size)),
+    );
+  }
+
+  /** The inverse of `foldBatchDim`: the first two dimensions become rows again. */
+  unfoldBatchDim(): DataProto {
+    for (const [key, value] of this.batch)
+      if (value.ndim < 2) throw new DataProtoError(`unfold: tensor '${key}' has one dimension only`);
+    return this.mapRows(
+      (value) => value.flatten(0, 1),
+      (value) =>
+        value.flatMap((group) => {
+          if (!Array.isArray(group)) throw new DataProtoError('unfold: a column does not hold one array per row');
+          return group as unknown[];
+        }),
+    );
+  }
+
+  /** Each row becomes `count` rows: the columns of `splitKeys` are cut into so many pieces, everything else is repeated. */
+  unfoldColumnChunks(count: number, splitKeys: readonly string[]): DataProto {
+    for (const key of splitKeys)
+      if (this.batch.has(key) && (this.tensor(key).ndim < 2 || this.tensor(key).size(1) % count !== 0))
+        throw new DataProtoError(`tensor '${key}' does not divide into ${count} pieces along its second dimension`);
+      else if (!this.has(key)) throw new DataProtoError(`the batch has no '${key}' to split`);
+    const repeated = this.repeat(count, true);
+    for (const key of splitKeys) {
+      const value = this.batch.get(key);
+      if (value) {
+        const [rows = 0, width = 0, ...rest] = value.shape;
+        repeated.set(
+          key,
+          scope(() => value.reshape(rows * count, width / count, ...rest).clone()),
+        );
+      } else
+        repeated.setColumn(
+          key,
+          this.column<readonly unknown[]>(key).flatMap((entries) => {
+            const size = entries.length / count;
+            if (!Number.isInteger(size)) throw new DataProtoError(`'${key}' does not divide into ${count} pieces`);
+            return Array.from({ length: count }, (_, k) => entries.slice(k * size, (k + 1) * size));
+          }),
+        );
+    }
+    return repeated;
+  }
+
+  /** Bytes of the tensors, and a line that says so. */
+  get nbytes(): number {
+    let bytes = 0;
+    for (const value of this.batch.values()) bytes += value.nbytes;
+    return bytes;
+  }
+
+  printSize(prefix = 'DataProto'): string {
+    const parts = [...this.batch].map(([key, value]) => `${key} ${value.dtype}[${value.shape.join(', ')}]`);
+    return `${prefix}: ${this.length} rows, ${(this.nbytes / 2 ** 20).toFixed(2)} MiB; ${[...parts, ...this.nonTensorBatch.keys()].join('; ') || 'empty'}`;
+  }
+
   to(device: string): this {
     for (const [key, value] of this.batch) {
       if (value.device === device) continue;
@@ -345,6 +437,14 @@ export class DataProto {
     for (const value of this.batch.values()) value.dispose();
     this.batch.clear();
   }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}
+
+function keysOf(data: DataProto): string[] {
+  return [...data.batch.keys(), ...data.nonTensorBatch.keys()];
 }
 
 function sameTensor(a: Tensor, b: Tensor): boolean {
