@@ -26,7 +26,7 @@ export async function withDeadline<T>(
       reject(error);
       controller.abort(error);
     };
-    const timer = setTimeout(() => giveUp(new DeadlineError(what, seconds)), seconds * 1000);
+    const timer = setTimeout(() => giveUp(new DeadlineError(what, seconds)), timerMilliseconds(seconds));
     const onOuterAbort = () => giveUp(outer?.reason ?? new Error(`${what} was aborted`));
     if (outer?.aborted) onOuterAbort();
     else outer?.addEventListener('abort', onOuterAbort, { once: true });
@@ -39,6 +39,11 @@ export async function withDeadline<T>(
         outer?.removeEventListener('abort', onOuterAbort);
       });
   });
+}
+
+/** Timers hold 31 bits: a longer wait, or Infinity for none, would fire at once. */
+export function timerMilliseconds(seconds: number): number {
+  return Math.min(seconds * 1000, 2 ** 31 - 1);
 }
 
 export function messageOf(error: unknown): string {

@@ -56,7 +56,11 @@ export function agentMetrics(trajectories: readonly Trajectory[]): Metrics {
 function meanOfNumbers(records: readonly Record<string, number>[], prefix: string): Metrics {
   const values = new Map<string, number[]>();
   for (const record of records) {
-    for (const [key, value] of Object.entries(record)) values.set(key, [...(values.get(key) ?? []), value]);
+    for (const [key, value] of Object.entries(record)) {
+      const numbers = values.get(key);
+      if (numbers) numbers.push(value);
+      else values.set(key, [value]);
+    }
   }
   const metrics: Metrics = {};
   for (const [key, numbers] of values) {

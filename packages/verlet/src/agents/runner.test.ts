@@ -112,6 +112,22 @@ describe('time', () => {
     expect(await late[0]).toContain('the trajectory ended: timeout');
   });
 
+  it('may be unlimited', async () => {
+    const unlimited = {
+      ...config,
+      trajectoryTimeoutSeconds: Number.POSITIVE_INFINITY,
+      toolTimeoutSeconds: Number.POSITIVE_INFINITY,
+    };
+    const tools = [tool('works', () => new Promise((resolve) => setTimeout(resolve, 20, 'fine')))];
+    const { trajectories } = await runAgents([row('works')], {
+      engine: engineOf(callWhatIsAsked),
+      tokenizer,
+      config: unlimited,
+      tools,
+    });
+    expect(trajectories[0]).toMatchObject({ endReason: 'stop', toolCalls: [{ status: 'ok' }] });
+  });
+
   it('the caller can end the batch', async () => {
     const controller = new AbortController();
     const running = runAgents([row('a'), row('b')], {

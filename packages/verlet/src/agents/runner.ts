@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Engine } from '../rollout/types.js';
 import { TemplateCache } from './chat-template.js';
-import { messageOf, withDeadline } from './deadline.js';
+import { messageOf, timerMilliseconds, withDeadline } from './deadline.js';
 import type { Interaction } from './interactions/types.js';
 import { type AgentLoop, agentLoop } from './loops/index.js';
 import { agentMetrics, type Metrics } from './metrics.js';
@@ -115,7 +115,7 @@ function trajectoryClock(seconds: number, outer?: AbortSignal) {
     controller.abort(ended);
     grace = setTimeout(() => reject(ended), GRACE_SECONDS * 1000);
   };
-  const timer = setTimeout(() => end('timeout'), seconds * 1000);
+  const timer = setTimeout(() => end('timeout'), timerMilliseconds(seconds));
   const onOuterAbort = () => end('abort');
   if (outer?.aborted) onOuterAbort();
   else outer?.addEventListener('abort', onOuterAbort, { once: true });
