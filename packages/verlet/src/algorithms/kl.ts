@@ -2,13 +2,20 @@
 import { scope, type Tensor } from '@verlet/torch';
 import { maskedMean } from './masked.js';
 
-/** d = logp - ref. Schulman's k1, k2, k3; a trailing `+` keeps the value and takes the gradient of k2 (unbiased for the KL). */
+/**
+ * d = logp - ref. Schulman's k1, k2, k3; a trailing `+` keeps the value and takes the gradient of k2 (unbiased for the KL).
+ * verl before 2026 did not strip the `+` and failed.
+ */
 export function klPenalty(logProb: Tensor, refLogProb: Tensor, kind: string): Tensor {
-  if (kind.endsWith('+')) {
-    const value = klPenalty(logProb, refLogProb, kind.slice(0, -1)).detach();
-    const carrier = klPenalty(logProb, refLogProb, 'k2');
+  return scope(() => {
+    if (!kind.endsWith('+')) return estimate(logProb, refLogProb, kind);
+    const value = estimate(logProb, refLogProb, kind.slice(0, -1)).detach();
+    const carrier = estimate(logProb, refLogProb, 'k2');
     return carrier.sub(carrier.detach()).add(value);
-  }
+  });
+}
+
+function estimate(logProb: Tensor, refLogProb: Tensor, kind: string): Tensor {
   const difference = logProb.sub(refLogProb);
   switch (kind) {
     case 'kl':
@@ -75,6 +82,8 @@ export function createKlController(config: {
   target_kl: number;
 }): KlController {
   if (config.type === 'fixed') return new FixedKlController(config.kl_coef);
+  if (config.type === 'adaptive' && !(config.horizon > 0))
+    throw new RangeError(`kl_ctrl.horizon must be positive, got ${config.horizon}`);
   if (config.type === 'adaptive') return new AdaptiveKlController(config.kl_coef, config.target_kl, config.horizon);
   throw new RangeError(`unknown kl_ctrl.type '${config.type}'; known: fixed, adaptive`);
 }
@@ -93,7 +102,9 @@ export function applyKlPenalty(input: KlRewardInput): { tokenLevelRewards: Tenso
   const beta = input.controller.value;
   let current = 0;
   const tokenLevelRewards = scope(() => {
-    const kl = klPenalty(input.oldLogProbs, input.refLogProb, input.kind).mul(input.responseMask);
+    const kl = klPenalty(input.oldLogProbs, input.refLogProb, input.kind)
+      .maskedFill(input.responseMask.eq(0), 0)
+      .mul(input.responseMask);
     current = maskedMean(kl, input.responseMask, -1).mean().item();
     return input.tokenLevelScores.sub(kl.mul(beta));
   });

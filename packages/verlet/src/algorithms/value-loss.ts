@@ -1,6 +1,6 @@
-import type { Tensor } from '@verlet/torch';
+import { scope, type Tensor } from '@verlet/torch';
 import { aggLoss } from './aggregate.js';
-import { maskedMean } from './masked.js';
+import { maskedMean, readScalars } from './masked.js';
 import type { GlobalCounts, LossAggMode, LossResult } from './types.js';
 
 export interface ValueLossInput {
@@ -15,23 +15,18 @@ export interface ValueLossInput {
 }
 
 /** Squared error against the returns, the prediction held near the old value; the worse of both counts. */
-export function valueLoss({
-  vpreds,
-  values,
-  returns,
-  responseMask,
-  cliprangeValue,
-  lossAggMode,
-  counts,
-}: ValueLossInput): LossResult {
-  const clipped = vpreds.maximum(values.sub(cliprangeValue)).minimum(values.add(cliprangeValue));
-  const plainError = vpreds.sub(returns).square();
-  const clippedError = clipped.sub(returns).square();
-  return {
-    loss: aggLoss(plainError.maximum(clippedError), responseMask, lossAggMode, counts).mul(0.5),
-    metrics: {
-      'critic/vf_clipfrac': maskedMean(clippedError.gt(plainError).to('float32'), responseMask).item(),
-      'critic/vpred_mean': maskedMean(vpreds.detach(), responseMask).item(),
-    },
-  };
+export function valueLoss(input: ValueLossInput): LossResult {
+  return scope(() => {
+    const { vpreds, values, returns, responseMask, cliprangeValue, lossAggMode, counts } = input;
+    const clipped = vpreds.maximum(values.sub(cliprangeValue)).minimum(values.add(cliprangeValue));
+    const plainError = vpreds.sub(returns).square();
+    const clippedError = clipped.sub(returns).square();
+    return {
+      loss: aggLoss(plainError.maximum(clippedError), responseMask, lossAggMode, counts).mul(0.5),
+      metrics: readScalars({
+        'critic/vf_clipfrac': maskedMean(clippedError.gt(plainError).to(vpreds.dtype), responseMask),
+        'critic/vpred_mean': maskedMean(vpreds.detach(), responseMask),
+      }),
+    };
+  });
 }
