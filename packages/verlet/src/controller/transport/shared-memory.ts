@@ -1,0 +1,69 @@
+/**
+ * Tensors between processes of one host by file in memory: the sender writes once, the receiver maps the pages and removes the
+ * name, so that the memory goes when the last tensor of it goes.
+ */
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { openSafetensors, saveSafetensors, type Tensor } from '@verlet/torch';
+
+const root = '/dev/shm';
+const folderName = /^verlet-(\d+)-/;
+
+export class SharedMemory {
+  private sent = 0;
+
+  constructor(
+    readonly folder: string,
+    /** Below this many bytes a message goes through the socket. */
+    readonly threshold = 1 << 20,
+  ) {}
+
+  /** A folder for the ranks of this controller; null where the system has no memory file system. */
+  static create(): SharedMemory | null {
+    if (!existsSync(root)) return null;
+    removeStale();
+    try {
+      return new SharedMemory(mkdtempSync(path.join(root, `verlet-${process.pid}-`)));
+    } catch {
+      return null;
+    }
+  }
+
+  put(tensors: readonly Tensor[]): string {
+    mkdirSync(this.folder, { recursive: true });
+    const name = `${process.pid}-${this.sent++}.safetensors`;
+    saveSafetensors(
+      path.join(this.folder, name),
+      tensors.map((value, k): [string, Tensor] => [String(k), value]),
+    );
+    return name;
+  }
+
+  take(name: string, count: number): Tensor[] {
+    if (path.basename(name) !== name) throw new RangeError(`'${name}' is not a plain file name`);
+    const file = path.join(this.folder, name);
+    using reader = openSafetensors(file);
+    const tensors = Array.from({ length: count }, (_, k) => reader.tensor(String(k)).keep());
+    rmSync(file);
+    return tensors;
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** Folders whose controller was killed. */
+function removeStale(): void {
+  for (const name of readdirSync(root)) {
+    const pid = Number(folderName.exec(name)?.[1]);
+    if (!pid) continue;
+    try {
+      process.kill(pid, 0);
+    } catch (error) {
+      // EPERM: it lives, as another user's.
+      if ((error as NodeJS.ErrnoException).code === 'ESRCH')
+        rmSync(path.join(root, name), { recursive: true, force: true });
+    }
+  }
+}
