@@ -12,12 +12,16 @@ registerPolicyLoss('bypass_mode', (input) => {
   if (!config)
     throw new RangeError('bypass_mode needs the settings of algorithm.rollout_correction (rolloutCorrection)');
   const sampled = input.rolloutLogProb ?? input.oldLogProb;
-  const { weights, responseMask, metrics } = rolloutCorrection({
-    oldLogProbs: input.logProb.detach(),
-    rolloutLogProbs: sampled,
-    responseMask: input.responseMask,
-    config,
-  });
+  // A micro-batch may consist of rows without tokens only; it has a loss (0) but nothing to correct.
+  const { weights, responseMask, metrics } =
+    input.responseMask.sum().item() === 0
+      ? { weights: null, responseMask: input.responseMask, metrics: {} }
+      : rolloutCorrection({
+          oldLogProbs: input.logProb.detach(),
+          rolloutLogProbs: sampled,
+          responseMask: input.responseMask,
+          config,
+        });
   const corrected = { ...input, oldLogProb: sampled, responseMask };
   const lossType = config.loss_type ?? 'ppo_clip';
   if (lossType !== 'ppo_clip' && lossType !== 'reinforce')
