@@ -146,6 +146,23 @@ describe('safetensors', () => {
     expect(() => saveSafetensors(at('a.safetensors'), [['a', liar]])).toThrow(/announced as float32 \[11\]/);
   });
 
+  it('writes tensors larger than a piece, and views of them, in pieces', () => {
+    scope(() => {
+      // 72 MiB: a piece is 64.
+      const large = arange(0, 9 * 2 ** 20 + 5);
+      const view = large.slice(0, 3, null, 2);
+      saveSafetensors(at('large.safetensors'), [
+        ['small', tensor([1, 2, 3], { dtype: 'uint8' })],
+        ['large', large],
+        ['view', view],
+      ]);
+      const file = openSafetensors(at('large.safetensors'));
+      expect(file.tensor('large').equal(large)).toBe(true);
+      expect(file.tensor('view').equal(view)).toBe(true);
+      expect(file.tensor('small').toArray()).toEqual([1, 2, 3]);
+    });
+  });
+
   it('leaves the old file alone when writing fails', () => {
     scope(() => {
       saveSafetensors(at('a.safetensors'), [['x', tensor([1, 2])]]);
