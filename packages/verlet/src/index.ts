@@ -1,1 +1,22 @@
-export {};
+/**
+ * Reinforcement-learning post-training for language models and agents.
+ *
+ * @example
+ * import { composeConfig, train } from 'verlet';
+ * const { config } = composeConfig({ kind: 'ppo', files: ['run.yaml'] });
+ * await train({ config, reward: ({ solution_str, ground_truth }) => Number(solution_str.includes(String(ground_truth))) });
+ */
+export * as agents from './agents/index.js';
+export * as algorithms from './algorithms/index.js';
+export * from './config/index.js';
+export * as data from './data/index.js';
+export { openTable, writeParquet } from './data/index.js';
+export * as models from './models/index.js';
+export { type CausalLM, createCausalLM, loadCausalLM, saveCausalLM } from './models/index.js';
+export { closedVocabulary, Tokenizer, trainBpe } from './models/tokenizer/index.js';
+export * from './protocol/index.js';
+export * as rewards from './rewards/index.js';
+export { RolloutEngine } from './rollout/engine.js';
+export type { Engine, Generation, GenerationOutput, GenerationRequest, SamplingParams } from './rollout/types.js';
+export { type TrainOptions, type TrainResult, train } from './trainer/train.js';
+export { type SupervisedExample, supervisedLoss, supervisedStep } from './workers/supervised.js';
