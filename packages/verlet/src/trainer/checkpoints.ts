@@ -47,6 +47,16 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
+/** Which of the saved steps go when `keep` may stay: the newest and the best stay always, the rest by age. */
+export function checkpointsToDelete(
+  steps: readonly number[],
+  { keep, newest, best }: { keep: number; newest: number; best: number | null },
+): number[] {
+  const safe = steps.filter((step) => step === newest || step === best);
+  const others = steps.filter((step) => step !== newest && step !== best).sort((a, b) => b - a);
+  return others.slice(Math.max(0, keep - safe.length));
+}
+
 export class Checkpoints {
   private best: { step: number; score: number } | null = null;
 
@@ -103,9 +113,8 @@ export class Checkpoints {
     }
     const keep = this.config.trainer.max_actor_ckpt_to_keep;
     if (!keep || keep <= 0) return;
-    const steps = (await this.steps()).sort((a, b) => b - a);
-    for (const old of steps.slice(keep))
-      if (old !== this.best?.step && old !== step) await rm(this.folderOf(old), { recursive: true, force: true });
+    for (const old of checkpointsToDelete(await this.steps(), { keep, newest: step, best: this.best?.step ?? null }))
+      await rm(this.folderOf(old), { recursive: true, force: true });
   }
 
   private async steps(): Promise<number[]> {

@@ -65,6 +65,7 @@ function tokenBaseline(input: AdvantageInput, positions: (mask: Matrix, row: num
         const column = places[row]![k];
         if (column === undefined) continue;
         const at = row * columns + column;
+        if (mask.data[at] === 0) continue;
         const alone = row === longest && k >= tail;
         advantages[at] = (returns.data[at]! - (alone ? 0 : numerator / denominator)) * mask.data[at]!;
       }
