@@ -1,0 +1,109 @@
+/** A role on all of its ranks, called like one worker. */
+import { DataProto } from '../protocol/index.js';
+import { type DispatchMode, dispatchMode } from './dispatch.js';
+import { WorkerError } from './errors.js';
+import type { RankSet } from './launchers/types.js';
+import type { GroupMethods, MethodTable } from './register.js';
+
+export interface GroupControl {
+  readonly role: string;
+  readonly worldSize: number;
+  /** Calls any method of the worker on every rank with the same arguments. */
+  executeAll(method: string, ...args: unknown[]): Promise<unknown[]>;
+  executeRankZero(method: string, ...args: unknown[]): Promise<unknown>;
+  /** Ends the ranks, with those of the groups that share them. */
+  close(): Promise<void>;
+}
+
+/** The class's registered methods in their distributed form, checked by the compiler, and what every group can do. */
+export type WorkerGroup<C extends { readonly methods: MethodTable }> = GroupMethods<C> & GroupControl;
+
+const causeNoticeMs = 2000;
+
+/** Failure of one rank is the failure of all: nobody knows what the others have done, so they are stopped. */
+export class Ranks {
+  private failure: Error | null = null;
+
+  constructor(private readonly set: RankSet) {
+    set.failed.catch((error: Error) => this.fail(error));
+  }
+
+  get worldSize(): number {
+    return this.set.worldSize;
+  }
+
+  async call(role: string, method: string, perRank: (unknown[] | null)[], timeoutMs: number): Promise<unknown[]> {
+    if (this.failure) throw this.failure;
+    const calls = perRank.flatMap((args, rank) => (args ? [this.set.call(rank, role, method, args, timeoutMs)] : []));
+    try {
+      return await Promise.race([Promise.all(calls), this.set.failed]);
+    } catch (error) {
+      await this.fail(await this.rootCause(error as Error, calls));
+      throw this.failure;
+    }
+  }
+
+  /** A rank that lost a peer in a collective often reports before the peer's own end is known: wait for that a moment. */
+  private async rootCause(first: Error, calls: readonly Promise<unknown>[]): Promise<Error> {
+    const isConsequence = (error: Error): boolean =>
+      error instanceof WorkerError && error.workerErrorName === 'DistributedError';
+    if (!isConsequence(first)) return first;
+    return await new Promise<Error>((resolve) => {
+      const timer = setTimeout(() => resolve(first), causeNoticeMs);
+      const consider = (error: Error): void => {
+        if (isConsequence(error)) return;
+        clearTimeout(timer);
+        resolve(error);
+      };
+      for (const call of [...calls, this.set.failed]) call.catch(consider);
+    });
+  }
+
+  private async fail(error: Error): Promise<void> {
+    if (this.failure) return;
+    this.failure = error;
+    await this.set.kill();
+  }
+
+  close(): Promise<void> {
+    return this.failure ? this.set.kill() : this.set.close();
+  }
+}
+
+export function bindGroup<C extends { readonly methods: MethodTable; prototype: object; name: string }>(
+  workerClass: C,
+  role: string,
+  ranks: Ranks,
+  timeoutMs: number,
+): WorkerGroup<C> {
+  const group: Record<string, unknown> & GroupControl = {
+    role,
+    worldSize: ranks.worldSize,
+    executeAll: (method, ...args) =>
+      ranks.call(
+        role,
+        method,
+        Array.from({ length: ranks.worldSize }, () => args),
+        timeoutMs,
+      ),
+    executeRankZero: async (method, ...args) => (await ranks.call(role, method, [args], timeoutMs))[0],
+    close: () => ranks.close(),
+  };
+  for (const [method, options] of Object.entries(workerClass.methods)) {
+    if (typeof (workerClass.prototype as Record<string, unknown>)[method] !== 'function')
+      throw new TypeError(`${workerClass.name} registers '${method}', but has no such method`);
+    if (method in group && method !== 'close') throw new TypeError(`'${method}' is a word of every worker group`);
+    const mode: DispatchMode = dispatchMode(options.dispatch);
+    const limit = options.timeoutSeconds ? options.timeoutSeconds * 1000 : timeoutMs;
+    group[method] = async (...args: unknown[]): Promise<unknown> => {
+      const dispatched = mode.dispatch(args, ranks.worldSize, method);
+      try {
+        const results = await ranks.call(role, method, dispatched.perRank, limit);
+        return mode.collect(results, dispatched, method);
+      } finally {
+        for (const data of dispatched.temporary ?? []) if (data instanceof DataProto) data.dispose();
+      }
+    };
+  }
+  return group as unknown as WorkerGroup<C>;
+}
