@@ -77,33 +77,36 @@ const inputs = tokens.slice(1, 0, length);
 const targets = scope(() => tokens.slice(1, 1).reshape(-1));
 const one = ones([width]);
 
+function block(x, layer) {
+  const [q, k, v] = aten
+    .rms_norm(x, [width], one, 1e-6)
+    .linear(at(`${layer}.qkv`))
+    .view(batch, length, 3, heads, width / heads)
+    .permute(2, 0, 3, 1, 4)
+    .unbind(0);
+  const attended = aten.scaled_dot_product_attention(q, k, v, null, 0, true);
+  const mixed = x.add(
+    attended
+      .transpose(1, 2)
+      .reshape(batch, length, width)
+      .linear(at(`${layer}.out`)),
+  );
+  const [gate, up] = aten
+    .rms_norm(mixed, [width], one, 1e-6)
+    .linear(at(`${layer}.gate`))
+    .chunk(2, -1);
+  return mixed.add(
+    gate
+      .silu()
+      .mul(up)
+      .linear(at(`${layer}.down`)),
+  );
+}
+
 function forward() {
   let x = aten.embedding(at('embedding'), inputs).add(at('position'));
-  for (let layer = 0; layer < layers; layer++) {
-    const [q, k, v] = aten
-      .rms_norm(x, [width], one, 1e-6)
-      .linear(at(`${layer}.qkv`))
-      .view(batch, length, 3, heads, width / heads)
-      .permute(2, 0, 3, 1, 4)
-      .unbind(0);
-    const attended = aten.scaled_dot_product_attention(q, k, v, null, 0, true);
-    x = x.add(
-      attended
-        .transpose(1, 2)
-        .reshape(batch, length, width)
-        .linear(at(`${layer}.out`)),
-    );
-    const [gate, up] = aten
-      .rms_norm(x, [width], one, 1e-6)
-      .linear(at(`${layer}.gate`))
-      .chunk(2, -1);
-    x = x.add(
-      gate
-        .silu()
-        .mul(up)
-        .linear(at(`${layer}.down`)),
-    );
-  }
+  // A scope for each layer: memory that is freed early is used again while it is in the cache.
+  for (let layer = 0; layer < layers; layer++) x = scope(() => block(x, layer));
   const logits = aten.rms_norm(x, [width], one, 1e-6).linear(at('head'));
   return aten.cross_entropy_loss(logits.view(-1, vocabulary), targets);
 }
