@@ -1,21 +1,7 @@
 /** How one call of the controller becomes one call per rank, and their results one result. */
 import { zeros } from '@verlet/torch';
 import { DataProto, padDataProtoToDivisor, unpadDataProto } from '../protocol/index.js';
-
-export interface Dispatched {
-  /** Arguments per rank; null leaves a rank out. */
-  perRank: (unknown[] | null)[];
-  /** Made for this call; freed when all ranks have answered. */
-  temporary?: DataProto[];
-  /** Kept for `collect`. */
-  state?: unknown;
-}
-
-export interface DispatchMode<GroupArgs extends unknown[] = unknown[], GroupResult = unknown> {
-  dispatch(args: GroupArgs, worldSize: number, method: string): Dispatched;
-  /** Results of the ranks that were called, by rank. */
-  collect(results: unknown[], dispatched: Dispatched, method: string): GroupResult;
-}
+import type { DispatchMode } from '../workers/register.js';
 
 export class DispatchError extends Error {
   override readonly name = 'DispatchError';

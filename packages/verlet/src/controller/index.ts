@@ -3,26 +3,22 @@
  * in this process or in children. Collectives between ranks are c10d's; calls and batches go over `transport/`.
  */
 export {
-  DispatchError,
   type Dispatched,
   type DispatchMode,
-  dispatchMode,
-  registerDispatchMode,
-} from './dispatch.js';
-export { WorkerError, type WorkerFailure } from './errors.js';
-export { createColocatedWorkers, type GroupOptions, launchGroup, type RoleOf } from './launch-group.js';
-export { inlineLauncher } from './launchers/inline.js';
-export { type ProcessLauncherOptions, processLauncher } from './launchers/process.js';
-export type { Launcher, LaunchOptions, RankSet, RoleSpec } from './launchers/types.js';
-export { rankContext } from './rank-context.js';
-export {
   type DispatchName,
-  type GroupMethods,
   type MethodOptions,
   type MethodTable,
   register,
   type WorkerClass,
   type WorkerSource,
-} from './register.js';
+} from '../workers/register.js';
+export { DispatchError, dispatchMode, registerDispatchMode } from './dispatch.js';
+export { WorkerError, type WorkerFailure } from './errors.js';
+export type { GroupMethods } from './group-methods.js';
+export { createColocatedWorkers, type GroupOptions, launchGroup, type RoleOf } from './launch-group.js';
+export { inlineLauncher } from './launchers/inline.js';
+export { type ProcessLauncherOptions, processLauncher } from './launchers/process.js';
+export type { Launcher, LaunchOptions, RankSet, RoleSpec } from './launchers/types.js';
+export { rankContext } from './rank-context.js';
 export { ResourceError, ResourcePool, ResourcePoolManager, Role } from './resource-pool.js';
 export type { GroupControl, WorkerGroup } from './worker-group.js';

@@ -1,9 +1,9 @@
 /** From worker classes to groups that can be called. */
 
+import type { WorkerClass } from '../workers/register.js';
 import { inlineLauncher } from './launchers/inline.js';
 import { processLauncher } from './launchers/process.js';
 import type { Launcher, RoleSpec } from './launchers/types.js';
-import type { WorkerClass } from './register.js';
 import { bindGroup, Ranks, type WorkerGroup } from './worker-group.js';
 
 export interface GroupOptions {

@@ -1,9 +1,10 @@
 /** A role on all of its ranks, called like one worker. */
 import { DataProto } from '../protocol/index.js';
-import { type DispatchMode, dispatchMode } from './dispatch.js';
+import type { DispatchMode, MethodTable } from '../workers/register.js';
+import { dispatchMode } from './dispatch.js';
 import { WorkerError } from './errors.js';
+import type { GroupMethods } from './group-methods.js';
 import type { RankSet } from './launchers/types.js';
-import type { GroupMethods, MethodTable } from './register.js';
 
 export interface GroupControl {
   readonly role: string;
@@ -23,6 +24,7 @@ const causeNoticeMs = 2000;
 /** Failure of one rank is the failure of all: nobody knows what the others have done, so they are stopped. */
 export class Ranks {
   private failure: Error | null = null;
+  private closing: Promise<void> | null = null;
 
   constructor(private readonly set: RankSet) {
     set.failed.catch((error: Error) => this.fail(error));
@@ -65,8 +67,10 @@ export class Ranks {
     await this.set.kill();
   }
 
+  /** Groups that share ranks may all close them. */
   close(): Promise<void> {
-    return this.failure ? this.set.kill() : this.set.close();
+    this.closing ??= this.failure ? this.set.kill() : this.set.close();
+    return this.closing;
   }
 }
 

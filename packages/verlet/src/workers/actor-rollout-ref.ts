@@ -30,6 +30,7 @@ import type { WorkerContext } from './context.js';
 import { fixedMicroBatches, scoreBatch, sequenceLengths } from './language-model-worker.js';
 import { MetricList } from './metric-list.js';
 import { rowSource } from './packing.js';
+import { register } from './register.js';
 import { trajectoriesToBatch } from './rollout-batch.js';
 
 /** What user code adds to a rollout; plain functions, so only workers in this process can have them. */
@@ -46,6 +47,19 @@ export function pickDevice(wanted: string): string {
 }
 
 export class ActorRolloutRefWorker {
+  static readonly source = { module: import.meta.url, export: 'ActorRolloutRefWorker' };
+  static readonly methods = register({
+    initModel: { dispatch: 'one_to_all' },
+    generateSequences: { dispatch: 'dp' },
+    computeLogProb: { dispatch: 'dp' },
+    computeRefLogProb: { dispatch: 'dp' },
+    updateActor: { dispatch: 'dp_update' },
+    sleep: { dispatch: 'one_to_all' },
+    wake: { dispatch: 'one_to_all' },
+    saveCheckpoint: { dispatch: 'one_to_all' },
+    loadCheckpoint: { dispatch: 'one_to_all' },
+  });
+
   tokenizer!: Tokenizer;
   model!: CausalLM;
   engine!: RolloutEngine;

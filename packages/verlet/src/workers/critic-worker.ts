@@ -13,8 +13,18 @@ import { CriticUpdater, computeValues } from './critic.js';
 import { fixedMicroBatches, sequenceLengths } from './language-model-worker.js';
 import { MetricList } from './metric-list.js';
 import { rowSource } from './packing.js';
+import { register } from './register.js';
 
 export class CriticWorker {
+  static readonly source = { module: import.meta.url, export: 'CriticWorker' };
+  static readonly methods = register({
+    initModel: { dispatch: 'one_to_all' },
+    computeValues: { dispatch: 'dp' },
+    updateCritic: { dispatch: 'dp_update' },
+    saveCheckpoint: { dispatch: 'one_to_all' },
+    loadCheckpoint: { dispatch: 'one_to_all' },
+  });
+
   private model!: ValueModel;
   private optimizer!: AdamW;
   private updater!: CriticUpdater;

@@ -1,5 +1,5 @@
 /** What a launcher gives the groups: ranks that can be called. */
-import type { WorkerClass, WorkerSource } from '../register.js';
+import type { WorkerClass, WorkerSource } from '../../workers/register.js';
 
 /** One role on every rank; several roles share the processes and the collectives. */
 export interface RoleSpec {

@@ -14,8 +14,22 @@
  * which methods a group has and how they are called, and every tool that strips types can run it.
  */
 import type { DataProto } from '../protocol/index.js';
-import type { WorkerContext } from '../workers/context.js';
-import type { DispatchMode } from './dispatch.js';
+import type { WorkerContext } from './context.js';
+
+export interface Dispatched {
+  /** Arguments per rank; null leaves a rank out. */
+  perRank: (unknown[] | null)[];
+  /** Made for this call; freed when all ranks have answered. */
+  temporary?: DataProto[];
+  /** Kept for `collect`. */
+  state?: unknown;
+}
+
+export interface DispatchMode<GroupArgs extends unknown[] = unknown[], GroupResult = unknown> {
+  dispatch(args: GroupArgs, worldSize: number, method: string): Dispatched;
+  /** Results of the ranks that were called, by rank. */
+  collect(results: unknown[], dispatched: Dispatched, method: string): GroupResult;
+}
 
 export type DispatchName = 'one_to_all' | 'all_to_all' | 'rank_zero' | 'dp' | 'dp_update';
 
@@ -46,34 +60,3 @@ export interface WorkerClass<Config = never, Extensions = never, Worker = object
   readonly methods: MethodTable;
   readonly source: WorkerSource;
 }
-
-// biome-ignore lint/suspicious/noExplicitAny: only `any` matches every argument list
-type Method = (...args: any[]) => unknown;
-
-type Each<T extends readonly unknown[]> = { [K in keyof T]: readonly T[K][] };
-
-/** One result per rank; nothing where methods return nothing. */
-// biome-ignore lint/suspicious/noConfusingVoidType: it is the return type of methods that is asked for
-type PerRank<R> = [R] extends [void] ? undefined : R[];
-
-type Distributed<M extends Method, D> =
-  D extends DispatchMode<infer GroupArgs, infer GroupResult>
-    ? (...args: GroupArgs) => Promise<GroupResult>
-    : D extends 'one_to_all'
-      ? (...args: Parameters<M>) => Promise<PerRank<Awaited<ReturnType<M>>>>
-      : D extends 'all_to_all'
-        ? (...args: Each<Parameters<M>>) => Promise<PerRank<Awaited<ReturnType<M>>>>
-        : D extends 'dp' | 'dp_update'
-          ? Parameters<M> extends [DataProto, ...unknown[]]
-            ? (...args: Parameters<M>) => Promise<Awaited<ReturnType<M>>>
-            : never
-          : (...args: Parameters<M>) => Promise<Awaited<ReturnType<M>>>;
-
-type WorkerOf<C> = C extends abstract new (...args: never[]) => infer W ? W : never;
-
-/** The registered methods of a class as its group has them. */
-export type GroupMethods<C extends { readonly methods: MethodTable }> = {
-  [K in keyof C['methods'] & keyof WorkerOf<C>]: WorkerOf<C>[K] extends Method
-    ? Distributed<WorkerOf<C>[K], C['methods'][K]['dispatch']>
-    : never;
-};
