@@ -12,6 +12,7 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   door::registerMapping(env, exports);
   door::registerDistributed(env, exports);
   door::registerCuda(env, exports);
+  door::registerHostView(env, exports);
   return exports;
 }
 

@@ -136,5 +136,6 @@ void registerRuntime(Napi::Env env, Napi::Object exports);
 void registerMapping(Napi::Env env, Napi::Object exports);
 void registerDistributed(Napi::Env env, Napi::Object exports);
 void registerCuda(Napi::Env env, Napi::Object exports);
+void registerHostView(Napi::Env env, Napi::Object exports);
 
 }  // namespace door

@@ -1,18 +1,14 @@
-// Element-wise chains that libtorch would run as five or six passes over memory, as one: rotary embedding and SwiGLU.
-// CPU kernels and the gradients of both; CUDA kernels of the same operators are in cuda/.
+// Element-wise chains that libtorch would run as five or six passes over memory, as one: rotary embedding, SwiGLU, residual
+// and norm. CPU kernels and the gradients; CUDA kernels of the same operators are in cuda/.
 #include <ATen/Parallel.h>
 #include <torch/library.h>
 #include <torch/torch.h>
 
 #include <cmath>
 
-namespace {
+#include "swiglu.h"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define VERLET_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define VERLET_CLONES
-#endif
+namespace {
 
 VERLET_CLONES void rotateRow(const float* x, const float* cos, const float* sin, float sign, int64_t half, float* y) {
   for (int64_t k = 0; k < half; k++) {
@@ -52,14 +48,46 @@ at::Tensor rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& si
   return result;
 }
 
+// rope_partial(x [tokens, heads, dim], ..., rotated, inverse): rotates the first heads and copies the others (the values, which
+// stand behind queries and keys in one projection).
+at::Tensor ropePartial(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position, int64_t rotated, bool inverse) {
+  TORCH_CHECK(rotated >= 0 && rotated <= x.size(1), "cannot rotate ", rotated, " of ", x.size(1), " heads");
+  auto turned = rope(x.narrow(1, 0, rotated), cos, sin, position, inverse);
+  return rotated == x.size(1) ? turned : at::cat({turned, x.narrow(1, rotated, x.size(1) - rotated)}, 1);
+}
+
+// rope_cache_(qkv [tokens, heads + 2 kvHeads, dim], ..., keys, values [blocks, size, kvHeads, dim], slot [tokens] int32, heads,
+//   norm weights or none): norms and rotates queries and keys in place, stores keys and values where `slot` is not negative.
+void ropeCache(const at::Tensor& qkv, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position, const at::Tensor& keys, const at::Tensor& values,
+               const at::Tensor& slot, int64_t heads, const std::optional<at::Tensor>& qWeight, const std::optional<at::Tensor>& kWeight, double eps) {
+  auto kvHeads = keys.size(-2), dim = qkv.size(2);
+  TORCH_CHECK(qkv.size(1) == heads + 2 * kvHeads, "heads do not match the cache");
+  auto q = qkv.narrow(1, 0, heads), k = qkv.narrow(1, heads, kvHeads), v = qkv.narrow(1, heads + kvHeads, kvHeads);
+  auto places = position.to(at::kLong);
+  auto norm = [&](const at::Tensor& x, const std::optional<at::Tensor>& weight) { return weight ? at::rms_norm(x, {dim}, *weight, eps) : x; };
+  q.copy_(rope(norm(q, qWeight), cos, sin, places, false));
+  k.copy_(rope(norm(k, kWeight), cos, sin, places, false));
+  auto stored = slot.ge(0).nonzero().squeeze(1), to = slot.index_select(0, stored).to(at::kLong);
+  keys.flatten(0, 1).index_copy_(0, to, k.index_select(0, stored).to(keys.scalar_type()));
+  values.flatten(0, 1).index_copy_(0, to, v.index_select(0, stored).to(values.scalar_type()));
+}
+
+// add_rms_norm(x, residual, weight, eps) -> (norm of the sum, the sum)
+std::tuple<at::Tensor, at::Tensor> addRmsNorm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
+  auto sum = x.add(residual);
+  return {at::rms_norm(sum, weight.sizes(), weight, eps), sum};
+}
+
 // swiglu(x [rows, 2 * width]) -> silu(x[:, :width]) * x[:, width:]
-at::Tensor swiglu(const at::Tensor& x) {
+at::Tensor swigluForward(const at::Tensor& x) {
+  if (x.scalar_type() == at::kFloat) return swiglu::forward(x);
   auto halves = x.chunk(2, -1);
   return at::silu(halves[0]).mul_(halves[1]);
 }
 
 // Gradient of swiglu with respect to x, in one tensor.
 at::Tensor swigluBackward(const at::Tensor& gradient, const at::Tensor& x) {
+  if (x.scalar_type() == at::kFloat && gradient.scalar_type() == at::kFloat) return swiglu::backward(gradient, x);
   auto halves = x.chunk(2, -1);
   auto result = at::empty(x.sizes(), x.options());
   auto out = result.chunk(2, -1);
@@ -94,6 +122,33 @@ at::Tensor ropeAutograd(const at::Tensor& x, const at::Tensor& cos, const at::Te
   return RopeFunction::apply(x, cos, sin, position, inverse);
 }
 
+at::Tensor callRopePartial(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position, int64_t rotated, bool inverse) {
+  static auto op = c10::Dispatcher::singleton()
+                       .findSchemaOrThrow("verlet::rope_partial", "")
+                       .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, int64_t, bool)>();
+  return op.call(x, cos, sin, position, rotated, inverse);
+}
+
+struct RopePartialFunction : torch::autograd::Function<RopePartialFunction> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
+                            const at::Tensor& position, int64_t rotated, bool inverse) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    context->save_for_backward({cos, sin, position});
+    context->saved_data["rotated"] = rotated;
+    context->saved_data["inverse"] = inverse;
+    return callRopePartial(x, cos, sin, position, rotated, inverse);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
+    auto saved = context->get_saved_variables();
+    auto result = callRopePartial(gradients[0], saved[0], saved[1], saved[2], context->saved_data["rotated"].toInt(), !context->saved_data["inverse"].toBool());
+    return {result, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+at::Tensor ropePartialAutograd(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position, int64_t rotated, bool inverse) {
+  return RopePartialFunction::apply(x, cos, sin, position, rotated, inverse);
+}
+
 at::Tensor callSwiglu(const at::Tensor& x) {
   static auto op = c10::Dispatcher::singleton().findSchemaOrThrow("verlet::swiglu", "").typed<at::Tensor(const at::Tensor&)>();
   return op.call(x);
@@ -122,17 +177,26 @@ at::Tensor swigluAutograd(const at::Tensor& x) { return SwigluFunction::apply(x)
 
 TORCH_LIBRARY_FRAGMENT(verlet, library) {
   library.def("rope(Tensor x, Tensor cos, Tensor sin, Tensor position, bool inverse) -> Tensor");
+  library.def("rope_partial(Tensor x, Tensor cos, Tensor sin, Tensor position, int rotated, bool inverse) -> Tensor");
+  library.def(
+      "rope_cache_(Tensor(a!) qkv, Tensor cos, Tensor sin, Tensor position, Tensor(b!) keys, Tensor(c!) values, Tensor slot, int heads, "
+      "Tensor? q_weight, Tensor? k_weight, float eps) -> ()");
+  library.def("add_rms_norm(Tensor x, Tensor residual, Tensor weight, float eps) -> (Tensor normed, Tensor sum)");
   library.def("swiglu(Tensor x) -> Tensor");
   library.def("swiglu_backward(Tensor gradient, Tensor x) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(verlet, CPU, library) {
   library.impl("rope", rope);
-  library.impl("swiglu", swiglu);
+  library.impl("rope_partial", ropePartial);
+  library.impl("rope_cache_", ropeCache);
+  library.impl("add_rms_norm", addRmsNorm);
+  library.impl("swiglu", swigluForward);
   library.impl("swiglu_backward", swigluBackward);
 }
 
 TORCH_LIBRARY_IMPL(verlet, Autograd, library) {
   library.impl("rope", ropeAutograd);
+  library.impl("rope_partial", ropePartialAutograd);
   library.impl("swiglu", swigluAutograd);
 }

@@ -28,7 +28,10 @@ VERLET_HOST_DEVICE inline Bits generate(uint64_t key, uint64_t high, uint64_t lo
   return c;
 }
 
-// Uniform in (0, 1), never an end point; 24 bits, what a float holds.
-VERLET_HOST_DEVICE inline float uniform(uint32_t bits) { return (static_cast<float>(bits >> 8) + 0.5f) * (1.0f / 16777216.0f); }
+// Uniform in (0, 1), never an end point; 24 bits, what a float holds. The largest would round up to 1.
+VERLET_HOST_DEVICE inline float uniform(uint32_t bits) {
+  const float u = (static_cast<float>(bits >> 8) + 0.5f) * (1.0f / 16777216.0f);
+  return u < 1.0f ? u : 0.99999994f;
+}
 
 }  // namespace philox

@@ -119,9 +119,16 @@ std::tuple<at::Tensor, at::Tensor> sample(const at::Tensor& logits, const at::Te
   return {tokens, logProbs};
 }
 
+// next_tokens(staged [rows] int32, source [rows] int32, previous [n] int64) -> staged, or previous[source] where source >= 0
+at::Tensor nextTokens(const at::Tensor& staged, const at::Tensor& source, const at::Tensor& previous) {
+  auto found = previous.index_select(0, source.clamp_min(0).to(at::kLong));
+  return at::where(source.ge(0), found, staged.to(at::kLong));
+}
+
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(verlet, library) {
+  library.def("next_tokens(Tensor staged, Tensor source, Tensor previous) -> Tensor");
   library.def("keyed_uniform(Tensor seed, Tensor stream, Tensor position, int n) -> Tensor");
   library.def(
       "sample(Tensor logits, Tensor temperature, Tensor top_k, Tensor top_p, Tensor min_p, Tensor seed, Tensor stream, "
@@ -131,4 +138,5 @@ TORCH_LIBRARY_FRAGMENT(verlet, library) {
 TORCH_LIBRARY_IMPL(verlet, CPU, library) {
   library.impl("keyed_uniform", keyedUniform);
   library.impl("sample", sample);
+  library.impl("next_tokens", nextTokens);
 }

@@ -43,6 +43,7 @@ export interface Native {
 
   fromTypedArray(array: AnyTypedArray, shape: readonly number[], dtype: number): number;
   copyToTypedArray(handle: number, array: AnyTypedArray): void;
+  hostView(handle: number): ArrayBuffer;
   copyBytes(handle: number, byteOffset: number, target: Uint8Array): void;
   shape(handle: number): number;
   dtype(handle: number): number;

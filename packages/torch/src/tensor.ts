@@ -147,6 +147,14 @@ export class Tensor {
     return build(0, 0);
   }
 
+  /**
+   * The memory of a contiguous CPU tensor itself, not a copy: for page-locked staging buffers that are written every step.
+   * Wrap it in the typed array that fits the dtype.
+   */
+  hostView(): ArrayBuffer {
+    return native.hostView(this.handle);
+  }
+
   private copyTo<A extends Float32Array | Float64Array | Int32Array | BigInt64Array | Uint8Array>(array: A): A {
     native.copyToTypedArray(this.handle, array);
     return array;

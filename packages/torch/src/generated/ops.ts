@@ -4370,3 +4370,104 @@ export function verlet_swiglu_backward(gradient: Tensor, x: Tensor): Tensor {
   return callTensor(handle, provided);
 }
 let handle_verlet_swiglu_backward: number | undefined;
+
+/** `verlet::rope_partial(Tensor x, Tensor cos, Tensor sin, Tensor position, int rotated, bool inverse) -> Tensor` */
+export function verlet_rope_partial(x: Tensor, cos: Tensor, sin: Tensor, position: Tensor, rotated: number, inverse: boolean): Tensor {
+  const handle = (handle_verlet_rope_partial ??= resolve('verlet::rope_partial'));
+  begin();
+  const provided = 63;
+  putTensor(x);
+  putTensor(cos);
+  putTensor(sin);
+  putTensor(position);
+  putNumber(rotated);
+  putFlag(inverse);
+  return callTensor(handle, provided);
+}
+let handle_verlet_rope_partial: number | undefined;
+
+/** `verlet::rope_cache_(Tensor(a!) qkv, Tensor cos, Tensor sin, Tensor position, Tensor(b!) keys, Tensor(c!) values, Tensor slot, int heads, Tensor? q_weight, Tensor? k_weight, float eps) -> ()` */
+export function verlet_rope_cache_(qkv: Tensor, cos: Tensor, sin: Tensor, position: Tensor, keys: Tensor, values: Tensor, slot: Tensor, heads: number, qWeight: Tensor | null | undefined, kWeight: Tensor | null | undefined, eps: number): void {
+  const handle = (handle_verlet_rope_cache_ ??= resolve('verlet::rope_cache_'));
+  begin();
+  let provided = 1279;
+  putTensor(qkv);
+  putTensor(cos);
+  putTensor(sin);
+  putTensor(position);
+  putTensor(keys);
+  putTensor(values);
+  putTensor(slot);
+  putNumber(heads);
+  if (qWeight !== undefined) {
+    provided += 256;
+    putTensor(qWeight);
+  }
+  if (kWeight !== undefined) {
+    provided += 512;
+    putTensor(kWeight);
+  }
+  putNumber(eps);
+  callVoid(handle, provided);
+}
+let handle_verlet_rope_cache_: number | undefined;
+
+/** `verlet::add_rms_norm(Tensor x, Tensor residual, Tensor weight, float eps) -> (Tensor normed, Tensor sum)` */
+export function verlet_add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: number): [Tensor, Tensor] {
+  const handle = (handle_verlet_add_rms_norm ??= resolve('verlet::add_rms_norm'));
+  begin();
+  const provided = 15;
+  putTensor(x);
+  putTensor(residual);
+  putTensor(weight);
+  putNumber(eps);
+  return callMany(handle, provided, 'TT') as [Tensor, Tensor];
+}
+let handle_verlet_add_rms_norm: number | undefined;
+
+/** `verlet::next_tokens(Tensor staged, Tensor source, Tensor previous) -> Tensor` */
+export function verlet_next_tokens(staged: Tensor, source: Tensor, previous: Tensor): Tensor {
+  const handle = (handle_verlet_next_tokens ??= resolve('verlet::next_tokens'));
+  begin();
+  const provided = 7;
+  putTensor(staged);
+  putTensor(source);
+  putTensor(previous);
+  return callTensor(handle, provided);
+}
+let handle_verlet_next_tokens: number | undefined;
+
+/** `verlet::token_log_probs(Tensor logits, Tensor targets, float scale) -> (Tensor log_prob, Tensor normalizer, Tensor entropy, Tensor sum_squares)` */
+export function verlet_token_log_probs(logits: Tensor, targets: Tensor, scale: number): [Tensor, Tensor, Tensor, Tensor] {
+  const handle = (handle_verlet_token_log_probs ??= resolve('verlet::token_log_probs'));
+  begin();
+  const provided = 7;
+  putTensor(logits);
+  putTensor(targets);
+  putNumber(scale);
+  return callMany(handle, provided, 'TTTT') as [Tensor, Tensor, Tensor, Tensor];
+}
+let handle_verlet_token_log_probs: number | undefined;
+
+/** `verlet::token_log_probs_backward_(Tensor(a!) logits, Tensor targets, Tensor normalizer, Tensor? entropy, Tensor grad_log_prob, Tensor? grad_entropy, float scale) -> Tensor(a!)` */
+export function verlet_token_log_probs_backward_(logits: Tensor, targets: Tensor, normalizer: Tensor, entropy: Tensor | null | undefined, gradLogProb: Tensor, gradEntropy: Tensor | null | undefined, scale: number): Tensor {
+  const handle = (handle_verlet_token_log_probs_backward_ ??= resolve('verlet::token_log_probs_backward_'));
+  begin();
+  let provided = 87;
+  putTensor(logits);
+  putTensor(targets);
+  putTensor(normalizer);
+  if (entropy !== undefined) {
+    provided += 8;
+    putTensor(entropy);
+  }
+  putTensor(gradLogProb);
+  if (gradEntropy !== undefined) {
+    provided += 32;
+    putTensor(gradEntropy);
+  }
+  putNumber(scale);
+  callVoid(handle, provided);
+  return logits;
+}
+let handle_verlet_token_log_probs_backward_: number | undefined;
