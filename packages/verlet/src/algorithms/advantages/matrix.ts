@@ -34,8 +34,9 @@ export function rowSums({ rows, columns, data }: Matrix): Float64Array {
 export function spread(scalars: Float64Array, mask: Matrix): Matrix {
   const { rows, columns } = mask;
   const data = new Float64Array(rows * columns);
-  for (let k = 0; k < data.length; k++)
-    if (mask.data[k] !== 0) data[k] = scalars[Math.floor(k / columns)]! * mask.data[k]!;
+  for (let row = 0; row < rows; row++)
+    for (let k = row * columns; k < (row + 1) * columns; k++)
+      if (mask.data[k] !== 0) data[k] = scalars[row]! * mask.data[k]!;
   return { rows, columns, data };
 }
 

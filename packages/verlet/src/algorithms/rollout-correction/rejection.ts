@@ -55,7 +55,7 @@ function ruleMetrics(
   const above = (value: number): boolean => value > upper;
   const below = (value: number): boolean => lower !== null && value < lower;
   const tokenShare = (holds: (value: number) => boolean): number =>
-    tokens.mean(statistic.map((value) => (holds(value) ? 1 : 0)));
+    tokens.mean(statistic, (value) => (holds(value) ? 1 : 0));
   const { min, max } = perRow ? { min: smallest(rows), max: largest(rows) } : tokens.range(statistic);
   return {
     mean: tokens.mean(statistic),

@@ -57,8 +57,12 @@ export class Tokens {
     });
   }
 
-  mean(values: Float64Array): number {
-    return this.rowSums(values).reduce((sum, value) => sum + value, 0) / (this.count + 1e-8);
+  /** Of the values, or of what `of` makes of them. */
+  mean(values: Float64Array, of?: (value: number) => number): number {
+    const { mask } = this;
+    let sum = 0;
+    for (let k = 0; k < values.length; k++) if (mask[k] !== 0) sum += (of ? of(values[k]!) : values[k]!) * mask[k]!;
+    return sum / (this.count + 1e-8);
   }
 
   /** Smallest and largest over all tokens. */
@@ -76,14 +80,16 @@ export class Tokens {
   /** Population standard deviation of the values held between two bounds. */
   deviation(values: Float64Array, low: number, high: number): number {
     if (this.count <= 1) return 0;
-    const held = values.map((value) => Math.max(low, Math.min(high, value)));
-    const mean = this.mean(held);
-    return Math.sqrt(Math.max(0, this.mean(held.map((value) => value * value)) - mean * mean));
+    const held = (value: number): number => Math.max(low, Math.min(high, value));
+    const mean = this.mean(values, held);
+    return Math.sqrt(Math.max(0, this.mean(values, (value) => held(value) ** 2) - mean * mean));
   }
 
   /** A number per row on every token. */
   spread(perRow: readonly number[]): Float64Array {
-    return Float64Array.from({ length: this.rows * this.columns }, (_, k) => perRow[Math.floor(k / this.columns)]!);
+    const values = new Float64Array(this.rows * this.columns);
+    for (let row = 0; row < this.rows; row++) values.fill(perRow[row]!, row * this.columns, (row + 1) * this.columns);
+    return values;
   }
 }
 

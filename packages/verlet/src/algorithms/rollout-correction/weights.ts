@@ -25,7 +25,7 @@ export function importanceWeights(
   );
   const metrics = weightMetrics(tokens, { level, weights, raw, rowLogRatios, lower: lower ?? 1 / upper, upper });
   if (lower !== null)
-    metrics.rollout_is_oob_ratio = tokens.mean(raw.map((value) => (value < lower || value > upper ? 1 : 0)));
+    metrics.rollout_is_oob_ratio = tokens.mean(raw, (value) => (value < lower || value > upper ? 1 : 0));
   if (!config.rollout_is_batch_normalize) return { weights, metrics };
 
   const rowMeans = tokens.rowMeans(weights).filter((_, row) => tokens.lengths[row]! > 0);
@@ -47,8 +47,8 @@ interface WeightStatistics {
 /** Of the weights as applied, before normalising; how often bounds were passed is counted on the raw ones. */
 function weightMetrics(tokens: Tokens, statistics: WeightStatistics): Record<string, number> {
   const { level, weights, raw, rowLogRatios, lower, upper } = statistics;
-  const held = weights.map((value) => Math.max(0, Math.min(upper, value)));
-  const heldMean = tokens.mean(held) + 1e-8;
+  const held = (value: number): number => Math.max(0, Math.min(upper, value));
+  const heldMean = tokens.mean(weights, held) + 1e-8;
   const rowMeans = tokens.rowMeans(weights);
   const rawRowMeans = tokens.rowMeans(raw);
   const { min, max } = tokens.range(weights);
@@ -58,14 +58,14 @@ function weightMetrics(tokens: Tokens, statistics: WeightStatistics): Record<str
     rollout_is_min: level === 'token' ? min : Math.exp(smallest(rowLogRatios)),
     rollout_is_ratio_fraction_high:
       level === 'token'
-        ? tokens.mean(raw.map((value) => (value > upper ? 1 : 0)))
+        ? tokens.mean(raw, (value) => (value > upper ? 1 : 0))
         : shareOf(rowLogRatios, (value) => value > Math.log(upper)),
     rollout_is_ratio_fraction_low:
       level === 'token'
-        ? tokens.mean(raw.map((value) => (value < lower ? 1 : 0)))
+        ? tokens.mean(raw, (value) => (value < lower ? 1 : 0))
         : shareOf(rowLogRatios, (value) => value < Math.log(lower)),
     rollout_is_std: tokens.deviation(weights, 0, upper),
-    rollout_is_eff_sample_size: 1 / tokens.mean(held.map((value) => (value / heldMean) ** 2)),
+    rollout_is_eff_sample_size: 1 / tokens.mean(weights, (value) => (held(value) / heldMean) ** 2),
     rollout_is_seq_mean: average(rowMeans),
     rollout_is_seq_std: sampleDeviation(rowMeans),
     rollout_is_seq_max: largest(rowMeans),
