@@ -78,6 +78,12 @@ export function dataMetrics(batch: DataProto, options: { useCritic: boolean }): 
   return metrics;
 }
 
+/** Mean of a [rows, columns] tensor over the sampled tokens. */
+export function meanOverMask(batch: DataProto, key: string): number {
+  const values = masked(batch, key, batch.tensor('response_mask').toFloat32Array());
+  return values.length > 0 ? mean(values) : 0;
+}
+
 /** How far the sampler's probabilities are from the trainer's for the same tokens and weights. */
 export function mismatchMetrics(batch: DataProto): Record<string, number> {
   if (!batch.batch.has('rollout_log_probs') || !batch.batch.has('old_log_probs')) return {};

@@ -2,16 +2,18 @@
  * The main loop: prompts, rollout, reward, log-probs, values, advantages, updates, metrics. It reads like the paper; what
  * makes it distributed is in the worker groups, what makes it an algorithm in `algorithms/`.
  */
-import { tensor } from '@verlet/torch';
-import { applyKlPenalty, computeAdvantage, createKlController, type KlController } from '../algorithms/index.js';
+import { balancedOrder, createKlController, type KlController } from '../algorithms/index.js';
 import { type PpoConfig, usesCritic, usesReference } from '../config/index.js';
 import type { DataLoader, RlItem } from '../data/index.js';
 import type { DataProto } from '../protocol/index.js';
+import { sequenceLengths } from '../workers/language-model-worker.js';
 import { reduceMetrics } from '../workers/metric-list.js';
+import { rowSource } from '../workers/packing.js';
 import type { Checkpoints } from './checkpoints.js';
-import { dataMetrics, mismatchMetrics, timingMetrics } from './data-metrics.js';
+import { collect } from './collect.js';
+import { dataMetrics, meanOverMask, mismatchMetrics, timingMetrics } from './data-metrics.js';
+import { addAdvantages, addLogProbsAndValues, type EstimateParts, resampleByScore } from './estimate.js';
 import type { RewardLoop } from './reward-loop.js';
-import { promptRows, samplingOf } from './rows.js';
 import { StepTimer } from './step-timer.js';
 import type { TrackerSet } from './trackers/index.js';
 import type { Validator } from './validation.js';
@@ -41,7 +43,8 @@ export interface PpoParts {
   checkpoints: Checkpoints;
   trackers: TrackerSet;
   totalSteps: number;
-  devices: number;
+  /** Ranks that share a batch. */
+  worldSize: number;
   /** Becomes true when the person (or the system) asks to stop after this step. */
   shouldStop: () => boolean;
 }
@@ -49,130 +52,89 @@ export interface PpoParts {
 export class PpoTrainer {
   globalStep = 0;
   readonly klController: KlController;
-  private readonly useCritic: boolean;
-  private readonly useReference: boolean;
+  private readonly estimate: EstimateParts;
 
   constructor(private readonly parts: PpoParts) {
-    this.klController = createKlController(parts.config.algorithm.kl_ctrl);
-    this.useCritic = usesCritic(parts.config);
-    this.useReference = usesReference(parts.config);
+    const { config, actor, critic } = parts;
+    this.klController = createKlController(config.algorithm.kl_ctrl);
+    this.estimate = {
+      config,
+      actor,
+      critic: usesCritic(config) ? critic : null,
+      useReference: usesReference(config),
+      klController: this.klController,
+    };
   }
 
   async fit(): Promise<void> {
     const { config, validator, checkpoints, trackers, totalSteps } = this.parts;
+    const { val_before_train, val_only, test_freq, save_freq } = config.trainer;
     this.globalStep = await checkpoints.resume(this);
-    if (validator && (config.trainer.val_before_train || config.trainer.val_only) && this.globalStep === 0)
-      trackers.log(await validator.run(0), 0);
-    if (config.trainer.val_only) return;
+    if (validator && (val_only || (val_before_train && this.globalStep === 0)))
+      trackers.log(await validator.run(this.globalStep), this.globalStep);
+    if (val_only) return;
 
-    while (this.globalStep < totalSteps) {
+    while (this.globalStep < totalSteps && !this.parts.shouldStop()) {
       this.globalStep++;
       const last = this.globalStep === totalSteps;
-      const metrics = await this.step();
-      if (validator && config.trainer.test_freq > 0 && (last || this.globalStep % config.trainer.test_freq === 0))
-        Object.assign(metrics, await validator.run(this.globalStep));
-      const stopping = this.parts.shouldStop();
-      if (config.trainer.save_freq > 0 && (last || stopping || this.globalStep % config.trainer.save_freq === 0))
-        await checkpoints.save(this, metrics);
+      const isTurn = (every: number): boolean => every > 0 && (last || this.globalStep % every === 0);
+      const timer = new StepTimer();
+      const metrics = await this.step(timer);
+      if (validator && isTurn(test_freq))
+        Object.assign(metrics, await timer.time('testing', () => validator.run(this.globalStep)));
+      // Whoever asks to stop wants to go on later: that needs a checkpoint, also where none was planned.
+      if (isTurn(save_freq) || this.parts.shouldStop())
+        await timer.time('save_checkpoint', () => checkpoints.save(this, metrics));
+      for (const name of ['testing', 'save_checkpoint'])
+        if (name in timer.seconds) metrics[`timing_s/${name}`] = timer.seconds[name]!;
       trackers.log(metrics, this.globalStep);
-      if (stopping) break;
     }
   }
 
   /** One step of the data flow; the letters are the stations of the flow in the concept page. */
-  async step(): Promise<Record<string, number>> {
-    const { config, actor, critic, loader, reward } = this.parts;
-    const timer = new StepTimer();
+  async step(timer = new StepTimer()): Promise<Record<string, number>> {
+    const { config, actor, loader, worldSize } = this.parts;
+    const { critic } = this.estimate;
     const metrics: Record<string, number> = {
       'training/global_step': this.globalStep,
       'training/epoch': loader.epochIndex,
     };
     const batch = await timer.time('step', async () => {
-      // A-D: prompts, each with its own id, n times
-      const items = await loader.next();
-      const batch = promptRows(items, config, this.globalStep);
-      // F, G: sample
+      // A-H: sample and score
       await actor.wake();
-      const generated = await timer.time('gen', () => actor.generateSequences(batch));
-      Object.assign(metrics, generated.metaInfo.metrics as Record<string, number>);
-      delete generated.metaInfo.metrics;
-      batch.union(generated);
+      const collected = await collect(this.parts, this.globalStep, timer);
       await actor.sleep();
-      // H: score
-      const scored = await timer.time('reward', () => reward.score(batch));
-      batch.set('token_level_scores', scored.scores);
-      Object.assign(metrics, scored.metrics);
-      // J, K, L: log-probabilities and values under the weights as they are
-      batch.union(await timer.time('old_log_prob', () => actor.computeLogProb(batch)));
-      const entropy = batch.pop({ batchKeys: ['entropys'] });
-      metrics['actor/entropy'] = maskedMeanOf(entropy, batch);
-      entropy.dispose();
-      if (this.useReference) batch.union(await timer.time('ref', () => actor.computeRefLogProb(batch)));
-      if (critic && this.useCritic) batch.union(await timer.time('values', () => critic.computeValues(batch)));
+      Object.assign(metrics, collected.metrics);
+      const batch = resampleByScore(config, collected.batch, this.globalStep);
+      if (worldSize > 1 && config.trainer.balance_batch) Object.assign(metrics, balance(batch, worldSize));
+      // I-L: what the weights say, what each token was worth
+      await addLogProbsAndValues(this.estimate, batch, timer);
+      if (batch.batch.has('entropys')) metrics['actor/entropy'] = meanOverMask(batch, 'entropys');
       Object.assign(metrics, mismatchMetrics(batch));
-      // I: advantages, in this process
-      await timer.time('adv', async () => this.advantages(batch, metrics));
-      // M: update
-      if (critic && this.useCritic) {
-        const output = await timer.time('update_critic', () => critic.updateCritic(batch));
-        Object.assign(metrics, reduceMetrics(output.metaInfo.metrics as Record<string, number[]>));
-      }
-      if (this.globalStep > config.trainer.critic_warmup) {
-        const output = await timer.time('update_actor', () => actor.updateActor(batch));
-        Object.assign(metrics, reduceMetrics(output.metaInfo.metrics as Record<string, number[]>));
-      }
+      Object.assign(metrics, await timer.time('adv', async () => addAdvantages(this.estimate, batch)));
+      // M: learn
+      if (critic) Object.assign(metrics, reported(await timer.time('update_critic', () => critic.updateCritic(batch))));
+      if (this.globalStep > config.trainer.critic_warmup)
+        Object.assign(metrics, reported(await timer.time('update_actor', () => actor.updateActor(batch))));
       return batch;
     });
     // N: what happened
-    Object.assign(metrics, dataMetrics(batch, { useCritic: this.useCritic }));
-    Object.assign(metrics, timingMetrics({ timing: timer.seconds, batch, devices: this.parts.devices }));
+    Object.assign(metrics, dataMetrics(batch, { useCritic: critic !== null }));
+    Object.assign(metrics, timingMetrics({ timing: timer.seconds, batch, devices: worldSize }));
     await this.parts.trackers.rollouts(batch, this.globalStep);
     batch.dispose();
     return metrics;
   }
-
-  private advantages(batch: DataProto, metrics: Record<string, number>): void {
-    const { algorithm } = this.parts.config;
-    const responseMask = batch.tensor('response_mask').to('float32');
-    if (algorithm.use_kl_in_reward) {
-      const { tokenLevelRewards, metrics: report } = applyKlPenalty({
-        tokenLevelScores: batch.tensor('token_level_scores'),
-        oldLogProbs: batch.tensor('old_log_probs'),
-        refLogProb: batch.tensor('ref_log_prob'),
-        responseMask,
-        controller: this.klController,
-        kind: algorithm.kl_penalty,
-      });
-      batch.set('token_level_rewards', tokenLevelRewards);
-      Object.assign(metrics, report);
-    } else batch.set('token_level_rewards', batch.tensor('token_level_scores').clone());
-    const { advantages, returns } = computeAdvantage(algorithm.adv_estimator, {
-      tokenLevelRewards: batch.tensor('token_level_rewards'),
-      responseMask,
-      groupIds: batch.column<string>('uid'),
-      values: batch.batch.get('values'),
-      gamma: algorithm.gamma,
-      lam: algorithm.lam,
-      normAdvByStd: algorithm.norm_adv_by_std_in_grpo,
-      oldLogProbs: batch.tensor('old_log_probs'),
-      sumPiSquared: batch.batch.get('sum_pi_squared'),
-    });
-    responseMask.dispose();
-    batch.set('advantages', advantages);
-    batch.set('returns', returns);
-  }
 }
 
-function maskedMeanOf(values: DataProto, batch: DataProto): number {
-  const mask = batch.tensor('response_mask').toFloat32Array();
-  const numbers = values.tensor('entropys').toFloat32Array();
-  let sum = 0;
-  let count = 0;
-  for (let k = 0; k < mask.length; k++) {
-    sum += numbers[k]! * mask[k]!;
-    count += mask[k]!;
-  }
-  return count > 0 ? sum / count : 0;
+function reported(output: DataProto): Record<string, number> {
+  return reduceMetrics(output.metaInfo.metrics as Record<string, number[]>);
 }
 
-export { samplingOf, tensor };
+/** Deals rows so that every rank has about the same work; updates do not depend on the order. */
+function balance(batch: DataProto, worldSize: number): Record<string, number> {
+  if (batch.length % worldSize !== 0) return {};
+  const { order, metrics } = balancedOrder(sequenceLengths(rowSource(batch)), worldSize);
+  batch.reorder(order);
+  return metrics;
+}

@@ -17,17 +17,37 @@ export interface ScoredBatch {
   samples: ScoredSample[];
 }
 
+/** What a reward wants to see beyond the text. Log-probs and entropy cost a pass over the batch before it is scored. */
+export interface RewardNeeds {
+  logProbs: boolean;
+  entropy: boolean;
+  refLogProb: boolean;
+}
+
+/** Reads the words of a reward file's `REWARD_NEEDS`: log_probs, entropy, ref_log_prob. */
+export function rewardNeeds(words: readonly string[] = []): RewardNeeds {
+  return {
+    logProbs: words.includes('log_probs'),
+    entropy: words.includes('entropy'),
+    refLogProb: words.includes('ref_log_prob'),
+  };
+}
+
 export class RewardLoop {
   constructor(
     private readonly manager: RewardManager,
     private readonly decode: (ids: ArrayLike<number>) => string,
+    readonly needs: RewardNeeds = rewardNeeds(),
   ) {}
 
   async score(batch: DataProto): Promise<ScoredBatch> {
     const trajectories = batch.column<Trajectory>('trajectory');
     const rows = batch.column<AgentRow>('agent_row');
     const responseWidth = batch.tensor('responses').size(1);
-    const samples = await this.manager.score(trajectories.map((trajectory, k) => this.input(trajectory, rows[k]!)));
+    const perToken = this.perToken(batch);
+    const samples = await this.manager.score(
+      trajectories.map((trajectory, k) => this.input(trajectory, rows[k]!, perToken, k)),
+    );
     const scores = new Float32Array(trajectories.length * responseWidth);
     for (const [row, sample] of samples.entries()) {
       const trajectory = trajectories[row]!;
@@ -50,7 +70,22 @@ export class RewardLoop {
     };
   }
 
-  private input(trajectory: Trajectory, row: AgentRow): RewardInput {
+  /** Columns of the batch that rewards may read, by their name there. */
+  private perToken(batch: DataProto): { name: string; values: Float32Array; width: number }[] {
+    const columns = { old_log_probs: 'log_probs', entropys: 'entropy', ref_log_prob: 'ref_log_prob' };
+    return Object.entries(columns).flatMap(([key, name]) => {
+      const values = batch.batch.get(key);
+      return values ? [{ name, values: values.toFloat32Array(), width: values.size(1) }] : [];
+    });
+  }
+
+  private input(
+    trajectory: Trajectory,
+    row: AgentRow,
+    perToken: ReturnType<RewardLoop['perToken']>,
+    index: number,
+  ): RewardInput {
+    const length = trajectory.responseIds.length;
     const fields = {
       ...row,
       data_source: String(row.data_source ?? ''),
@@ -64,6 +99,12 @@ export class RewardLoop {
       rollout_log_probs: trajectory.rolloutLogProbs,
       num_turns: trajectory.numTurns,
       uid: trajectory.uid,
+      ...Object.fromEntries(
+        perToken.map(({ name, values, width }) => [
+          name,
+          values.subarray(index * width, index * width + Math.min(length, width)),
+        ]),
+      ),
       solution_str: '',
     };
     return createRewardInput(fields as never, { solution_str: () => this.decode(trajectory.responseIds) });

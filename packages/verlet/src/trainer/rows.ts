@@ -1,6 +1,6 @@
 /** From dataset items to the rows that are sampled: each prompt with an id of its own, n times, each sample with its own noise. */
 import type { AgentRow } from '../agents/index.js';
-import type { PpoConfig } from '../config/index.js';
+import { type PpoConfig, UserError } from '../config/index.js';
 import type { RlItem } from '../data/index.js';
 import { DataProto } from '../protocol/index.js';
 import type { SamplingParams } from '../rollout/types.js';
@@ -34,6 +34,10 @@ export function mixSeed(...parts: readonly number[]): number {
 export interface RowOptions {
   validate?: boolean;
   n?: number;
+  /** Without noise, whatever the configuration says. */
+  greedy?: boolean;
+  /** Which of several batches of the same step. */
+  round?: number;
 }
 
 /** Rows in the order aabb: the n samples of a prompt stand together. */
@@ -45,10 +49,12 @@ export function promptRows(
 ): DataProto {
   const { rollout } = config.actor_rollout_ref;
   const n = options.n ?? (options.validate ? rollout.val_kwargs.n : rollout.n);
-  const sampling = samplingOf(config, options.validate ?? false);
+  const configured = samplingOf(config, options.validate ?? false);
+  const sampling = options.greedy ? { ...configured, temperature: 0 } : configured;
   const rows = items.flatMap((item) => {
-    const uid = `${step}:${item.index}`;
-    const seed = mixSeed(rollout.seed, options.validate ? -1 : step, item.index);
+    // The same prompt may come twice in a step (a new epoch, another round): its samples must not be compared with each other's.
+    const uid = `${step}:${options.round ?? 0}:${item.index}`;
+    const seed = mixSeed(rollout.seed, options.validate ? -1 : step, options.round ?? 0, item.index);
     return Array.from({ length: n }, (_, sampleIndex): AgentRow => {
       const { rawPrompt, promptIds: _ids, index: _index, ...columns } = item;
       return {
@@ -64,6 +70,7 @@ export function promptRows(
   return DataProto.fromDict({
     nonTensors: {
       agent_row: rows,
+      row_id: rows.map((_, k) => k),
       uid: column('uid'),
       data_source: column('data_source'),
       reward_model: column('reward_model'),
@@ -71,4 +78,19 @@ export function promptRows(
     },
     metaInfo: { sampling, validate: options.validate ?? false, global_steps: step },
   });
+}
+
+/**
+ * The rows with what was generated from them. A program's rollout may give several trajectories (separate or edited
+ * conversations): its row then stands once for each, with the same uid; a row from which nothing was generated is left out.
+ */
+export function joinGenerated(rows: DataProto, generated: DataProto): DataProto {
+  const ids = rows.column<number>('row_id');
+  const wanted = generated.column<number>('row_id');
+  if (wanted.length === 0)
+    throw new UserError('no agent of this step called the policy, so there is nothing to learn from; see the warnings above');
+  const isSame = wanted.length === ids.length && wanted.every((id, k) => id === ids[k]);
+  const position = new Map(ids.map((id, k) => [id, k]));
+  const joined = isSame ? rows : rows.selectIdxs(wanted.map((id) => position.get(id)!));
+  return joined.union(generated);
 }

@@ -120,7 +120,7 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     checkpoints: new Checkpoints(config, members, loader),
     trackers,
     totalSteps,
-    devices: 1,
+    worldSize: 1,
     shouldStop: () => options.signal?.aborted ?? false,
   });
   try {

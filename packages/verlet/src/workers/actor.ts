@@ -103,7 +103,9 @@ export class ActorUpdater {
     const context = new PackedAttention(packed.lengths, model.device);
     const pass = model.model.forwardForTraining(packed.inputIds, context, { recompute: options.recompute });
     const hidden = pass.hidden.indexSelect(0, packed.predictors);
-    const useEntropy = config.entropy_coeff !== 0;
+    // Without a scoring pass before, this one is where entropy and the difference to the sampler can be seen.
+    const isFirstPass = !batch.batch.has('old_log_probs');
+    const useEntropy = config.entropy_coeff !== 0 || isFirstPass;
     const head = new nn.LogProbHead(hidden, model.headWeight, packed.targets, {
       temperature: options.temperature,
       entropy: useEntropy,
@@ -120,6 +122,7 @@ export class ActorUpdater {
 
     const { loss, report } = this.loss({ logProb, entropy, mask, column, counts });
     metrics.add(report);
+    if (isFirstPass) metrics.add(firstPassMetrics(logProb, entropy, column('rollout_log_probs'), mask));
     const inputs = entropy ? [logProb, entropy] : [logProb];
     const [gradLogProb, gradEntropy] = grad([loss], inputs, [], { allowUnused: true });
     const gradHidden = head.backward(
@@ -162,7 +165,7 @@ export class ActorUpdater {
     });
     const report: Record<string, number> = { ...metrics, 'actor/pg_loss': policy.item() };
     let loss = policy;
-    if (entropy) {
+    if (entropy && config.entropy_coeff !== 0) {
       const mean = aggLoss(entropy, mask, config.loss_agg_mode, counts);
       report['actor/entropy_loss'] = mean.item();
       loss = loss.sub(mean.mul(config.entropy_coeff));
@@ -181,4 +184,23 @@ export class ActorUpdater {
     if (!Number.isFinite(loss.item())) throw new NonFiniteError(`the actor's loss is ${loss.item()}`);
     return { loss, report };
   }
+}
+
+/** Entropy, and how far the sampler's probabilities are from this pass's, over the sampled tokens. */
+function firstPassMetrics(
+  logProb: Tensor,
+  entropy: Tensor | null,
+  rollout: Tensor | null,
+  mask: Tensor,
+): Record<string, number> {
+  const count = Math.max(1, mask.sum().item());
+  const report: Record<string, number> = {};
+  if (entropy) report['actor/entropy'] = entropy.detach().mul(mask).sum().item() / count;
+  if (rollout) {
+    const difference = logProb.detach().exp().sub(rollout.exp()).abs().mul(mask);
+    report['training/rollout_probs_diff_valid'] = 1;
+    report['training/rollout_probs_diff_max'] = difference.max().item();
+    report['training/rollout_probs_diff_mean'] = difference.sum().item() / count;
+  }
+  return report;
 }

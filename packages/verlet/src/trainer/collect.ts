@@ -1,0 +1,136 @@
+/** Stations A to H: prompts, samples, scores. With group filtering, batches are added until enough prompts teach something. */
+import { tensor } from '@verlet/torch';
+import { filterGroups } from '../algorithms/index.js';
+import { type PpoConfig, UserError } from '../config/index.js';
+import type { DataLoader, RlItem } from '../data/index.js';
+import { DataProto } from '../protocol/index.js';
+import type { ActorGroup } from './ppo.js';
+import type { RewardLoop } from './reward-loop.js';
+import { promptRows } from './rows.js';
+import type { StepTimer } from './step-timer.js';
+
+export interface CollectParts {
+  config: PpoConfig;
+  actor: ActorGroup;
+  loader: DataLoader<RlItem>;
+  reward: RewardLoop;
+}
+
+export interface Collected {
+  batch: DataProto;
+  metrics: Record<string, number>;
+}
+
+/** One batch of rollouts with scores. The actor must be awake. */
+export async function collect(parts: CollectParts, step: number, timer: StepTimer): Promise<Collected> {
+  const { config, loader } = parts;
+  const { filter_groups: filter } = config.algorithm;
+  if (!filter.enable) return rollout(parts, await loader.next(), step, timer);
+
+  const wanted = config.data.train_batch_size;
+  const kept: DataProto[] = [];
+  const counters = { dropped: 0, surplus: 0 };
+  let prompts = 0;
+  let metrics: Record<string, number> = {};
+  for (let round = 1; ; round++) {
+    const collected = await rollout(parts, await loader.next(), step, timer, round);
+    metrics = { ...metrics, ...collected.metrics };
+    const { batch } = collected;
+    const groupIds = batch.column<string>('uid');
+    const chosen = filterGroups({
+      groupIds,
+      values: filterValues(batch, filter.metric),
+      low: filter.low,
+      high: filter.high,
+      maxGroups: wanted - prompts,
+    });
+    counters.dropped += chosen.droppedRows;
+    counters.surplus += chosen.surplusRows;
+    prompts += chosen.groupIds.length;
+    if (chosen.rows.length > 0) kept.push(batch.selectIdxs(chosen.rows));
+    batch.dispose();
+    if (prompts >= wanted) break;
+    if (filter.max_num_gen_batches > 0 && round >= filter.max_num_gen_batches) {
+      for (const part of kept) part.dispose();
+      throw new UserError(
+        `after ${round} batches only ${prompts} of ${wanted} prompts have answers that differ in '${filter.metric ?? 'seq_final_reward'}'; ` +
+          'raise algorithm.filter_groups.max_num_gen_batches, use harder or easier prompts, or raise rollout.n',
+      );
+    }
+  }
+  for (const part of kept) delete part.metaInfo.metrics;
+  const batch = kept.length === 1 ? kept[0]! : DataProto.concat(kept);
+  if (kept.length > 1) for (const part of kept) part.dispose();
+  metrics['training/filter_groups/evicted_samples'] = counters.dropped;
+  metrics['training/filter_groups/discarded_surplus_samples'] = counters.surplus;
+  return { batch, metrics };
+}
+
+async function rollout(
+  parts: CollectParts,
+  items: readonly RlItem[],
+  step: number,
+  timer: StepTimer,
+  round = 0,
+): Promise<Collected> {
+  const { config, actor, reward } = parts;
+  const batch = promptRows(items, config, step, { round });
+  const metrics: Record<string, number> = {};
+  const generated = await timer.time('gen', () => actor.generateSequences(batch));
+  Object.assign(metrics, generated.metaInfo.metrics as Record<string, number>);
+  delete generated.metaInfo.metrics;
+  batch.union(generated);
+  const needs = reward.needs;
+  if (needs.logProbs || needs.entropy) {
+    // The reward looks at the policy's own numbers: they come from the scoring pass, never from sampling.
+    batch.union(await timer.time('old_log_prob', () => actor.computeLogProb(batch)));
+    if (needs.refLogProb) batch.union(await timer.time('ref', () => actor.computeRefLogProb(batch)));
+  }
+  const scored = await timer.time('reward', () => reward.score(batch));
+  batch.set('token_level_scores', scored.scores);
+  Object.assign(metrics, scored.metrics);
+  if (config.algorithm.adv_estimator === 'remax') await addGreedyBaselines(parts, batch, items, step, timer);
+  return { batch, metrics };
+}
+
+/** ReMax: each prompt's greedy answer, scored, is the baseline of its samples. */
+async function addGreedyBaselines(
+  { config, actor, reward }: CollectParts,
+  batch: DataProto,
+  items: readonly RlItem[],
+  step: number,
+  timer: StepTimer,
+): Promise<void> {
+  const greedy = promptRows(items, config, step, { n: 1, greedy: true });
+  greedy.union(await timer.time('gen_max', () => actor.generateSequences(greedy)));
+  const { scores } = await reward.score(greedy);
+  const totals = scores.sum(-1);
+  const baselines = totals.toFloat32Array();
+  const byPrompt = new Map(greedy.column<string>('uid').map((uid, k) => [uid, baselines[k]!]));
+  batch.set(
+    'reward_baselines',
+    tensor(Float32Array.from(batch.column<string>('uid'), (uid) => byPrompt.get(uid) ?? 0)),
+  );
+  totals.dispose();
+  scores.dispose();
+  greedy.dispose();
+}
+
+/** Per row: the sum of its scores, or a number that the reward reported under the metric's name. */
+function filterValues(batch: DataProto, metric: string | null): number[] {
+  const name = metric ?? 'seq_final_reward';
+  if (name === 'seq_final_reward' || name === 'seq_reward' || name === 'score') {
+    const totals = batch.tensor('token_level_scores').sum(-1);
+    const values = Array.from(totals.toFloat32Array());
+    totals.dispose();
+    return values;
+  }
+  return batch.column<Record<string, unknown>>('reward_extra_info').map((extras, row) => {
+    const value = extras[name];
+    if (typeof value !== 'number' && typeof value !== 'boolean')
+      throw new UserError(
+        `algorithm.filter_groups.metric is '${name}', but the reward of row ${row} has no such number; it has: ${Object.keys(extras).join(', ') || 'nothing'}`,
+      );
+    return Number(value);
+  });
+}
