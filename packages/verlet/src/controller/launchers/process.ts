@@ -21,6 +21,7 @@ export interface ProcessLauncherOptions {
 const inSource = import.meta.url.endsWith('.ts');
 const entry = fileURLToPath(new URL(inSource ? './rank-entry.ts' : './rank-entry.js', import.meta.url));
 const tailLines = 20;
+const lastLinesMs = 500;
 
 /** TypeScript modules, of users or of this package in its own tests, need a loader in the child. */
 function loaderArguments(roles: readonly RoleSpec[]): string[] {
@@ -93,18 +94,30 @@ export function processLauncher(settings: ProcessLauncherOptions = {}): Launcher
               server.lost(rank, `its process cannot be started: ${error.message}`, '');
               resolve();
             });
-            // `close` comes after the last line of output, `exit` may come before it.
-            child.once('close', (code, signal) => {
+            child.once('exit', (code, signal) => {
               const hint = signal === 'SIGKILL' ? ' (often: the system ran out of memory)' : '';
               const how = signal ? `was ended by ${signal}${hint}` : `ended with code ${code}`;
-              server.lost(rank, `its process ${child.pid} ${how}`, tails[rank]!.join('\n'));
-              resolve();
+              const report = (): void => {
+                server.lost(rank, `its process ${child.pid} ${how}`, tails[rank]!.join('\n'));
+                resolve();
+              };
+              // Its last lines may still be on their way; but a process of its own that lives on may hold the pipe.
+              const timer = setTimeout(report, lastLinesMs);
+              child.once('close', () => {
+                clearTimeout(timer);
+                report();
+              });
             });
           }),
         );
       };
 
-      const kill = async (): Promise<void> => {
+      let ending: Promise<void> | null = null;
+      const kill = (): Promise<void> => {
+        ending ??= end();
+        return ending;
+      };
+      const end = async (): Promise<void> => {
         server.expectEnd();
         for (const child of children) if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
         await Promise.all(exits);
