@@ -139,6 +139,13 @@ describe('bypass mode', () => {
     expect(metrics['actor/pg_clipfrac']).toBeCloseTo(0.5, 6);
   });
 
+  test('is what a configuration with bypass_mode runs, whatever loss it names', () => {
+    const rolloutCorrection = { bypass_mode: true, loss_type: 'reinforce' as const, rollout_is: 'token' as const };
+    const { loss, metrics } = policyLoss(input('vanilla', { rolloutLogProb, rolloutCorrection }));
+    expect(loss.item()).toBeCloseTo((0.5 * Math.exp(0.5) + 1 + 2 * Math.exp(-1)) / 3, 9);
+    expect(metrics['rollout_corr/rollout_is_mean']).toBeCloseTo((Math.exp(0.5) + 1 + Math.exp(-1)) / 3, 6);
+  });
+
   test('clipping is the correction: importance weights are reported, not applied twice', () => {
     const run = (rollout_is: 'token' | null): number =>
       policyLoss(
@@ -153,6 +160,16 @@ describe('bypass mode', () => {
     );
     expect(loss.item()).toBeCloseTo(0, 12);
   });
+});
+
+test('masks may be integers', () => {
+  const responseMask = tensor([[1, 1, 0]], { dtype: 'int64' });
+  const rolloutCorrection = { rollout_is: 'token', rollout_rs: 'token_k2', rollout_rs_threshold: 0.1 } as const;
+  for (const name of ['vanilla', 'gspo', 'sapo', 'geo_mean', 'kl_cov', 'clip_cov', 'bypass_mode'])
+    expect(policyLoss(input(name, { responseMask, rolloutCorrection })).loss.item(), name).toBeCloseTo(
+      policyLoss(input(name, { responseMask: responseMask.to('float64'), rolloutCorrection })).loss.item(),
+      6,
+    );
 });
 
 describe('faults that peers had', () => {

@@ -25,9 +25,12 @@ export function policyLosses(): string[] {
   return [...losses.keys()];
 }
 
-/** The loss that the configuration names. Its graph stays; everything else made on the way is freed. */
+/**
+ * The loss that the configuration names; `rollout_correction.bypass_mode` brings its own. The graph of the loss stays,
+ * everything else made on the way is freed.
+ */
 export function policyLoss(input: PolicyLossInput): LossResult {
-  const name = input.config.policy_loss.loss_mode;
+  const name = input.rolloutCorrection?.bypass_mode ? 'bypass_mode' : input.config.policy_loss.loss_mode;
   const loss = losses.get(name);
   if (!loss) throw new RangeError(`unknown policy loss '${name}'; known: ${policyLosses().join(', ')}`);
   return scope(() => loss(input));
