@@ -1,4 +1,5 @@
 /** mean@N, best@n, worst@n and maj@n per data source and variable, under verl's names. */
+import { seededRandom } from '../algorithms/index.js';
 import { mean } from './statistics.js';
 
 export interface ValidationSample {
@@ -7,17 +8,6 @@ export interface ValidationSample {
   prompt: string;
   response: string;
   values: Record<string, unknown>;
-}
-
-/** A small seeded generator (mulberry32); the bootstrap must not depend on anything else that is random. */
-export function seededRandom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
 }
 
 const rounds = 1000;
