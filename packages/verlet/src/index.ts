@@ -19,4 +19,5 @@ export * as rewards from './rewards/index.js';
 export { RolloutEngine } from './rollout/engine.js';
 export type { Engine, Generation, GenerationOutput, GenerationRequest, SamplingParams } from './rollout/types.js';
 export { type TrainOptions, type TrainResult, train } from './trainer/train.js';
+export type { AgentContext, TrainedAgent } from './workers/agent-rollout.js';
 export { type SupervisedExample, supervisedLoss, supervisedStep } from './workers/supervised.js';

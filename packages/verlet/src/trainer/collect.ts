@@ -6,7 +6,7 @@ import type { DataLoader, RlItem } from '../data/index.js';
 import { DataProto } from '../protocol/index.js';
 import type { ActorGroup } from './ppo.js';
 import type { RewardLoop } from './reward-loop.js';
-import { promptRows } from './rows.js';
+import { joinGenerated, promptRows } from './rows.js';
 import type { StepTimer } from './step-timer.js';
 
 export interface CollectParts {
@@ -58,7 +58,10 @@ export async function collect(parts: CollectParts, step: number, timer: StepTime
       );
     }
   }
-  for (const part of kept) delete part.metaInfo.metrics;
+  for (const part of kept) {
+    delete part.metaInfo.metrics;
+    part.metaInfo.num_prompts = prompts;
+  }
   const batch = kept.length === 1 ? kept[0]! : DataProto.concat(kept);
   if (kept.length > 1) for (const part of kept) part.dispose();
   metrics['training/filter_groups/evicted_samples'] = counters.dropped;
@@ -74,12 +77,12 @@ async function rollout(
   round = 0,
 ): Promise<Collected> {
   const { config, actor, reward } = parts;
-  const batch = promptRows(items, config, step, { round });
+  const prompts = promptRows(items, config, step, { round });
   const metrics: Record<string, number> = {};
-  const generated = await timer.time('gen', () => actor.generateSequences(batch));
+  const generated = await timer.time('gen', () => actor.generateSequences(prompts));
   Object.assign(metrics, generated.metaInfo.metrics as Record<string, number>);
   delete generated.metaInfo.metrics;
-  batch.union(generated);
+  const batch = joinGenerated(prompts, generated);
   const needs = reward.needs;
   if (needs.logProbs || needs.entropy) {
     // The reward looks at the policy's own numbers: they come from the scoring pass, never from sampling.
@@ -101,8 +104,8 @@ async function addGreedyBaselines(
   step: number,
   timer: StepTimer,
 ): Promise<void> {
-  const greedy = promptRows(items, config, step, { n: 1, greedy: true });
-  greedy.union(await timer.time('gen_max', () => actor.generateSequences(greedy)));
+  const prompts = promptRows(items, config, step, { n: 1, greedy: true });
+  const greedy = joinGenerated(prompts, await timer.time('gen_max', () => actor.generateSequences(prompts)));
   const { scores } = await reward.score(greedy);
   const totals = scores.sum(-1);
   const baselines = totals.toFloat32Array();

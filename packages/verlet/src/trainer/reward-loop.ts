@@ -1,6 +1,6 @@
 /** Station H: finished trajectories to scores on their last tokens. */
 import { type Tensor, tensor } from '@verlet/torch';
-import type { AgentRow, Trajectory } from '../agents/index.js';
+import { type AgentRow, type Trajectory, tokenLevelScores } from '../agents/index.js';
 import type { DataProto } from '../protocol/index.js';
 import {
   createRewardInput,
@@ -9,6 +9,7 @@ import {
   rewardMetrics,
   type ScoredSample,
 } from '../rewards/index.js';
+import { type ChannelOptions, channelMetrics, channelsOf, ownSample, withSample } from './reward-channels.js';
 
 export interface ScoredBatch {
   /** [rows, responseWidth] float32 */
@@ -38,6 +39,7 @@ export class RewardLoop {
     private readonly manager: RewardManager,
     private readonly decode: (ids: ArrayLike<number>) => string,
     readonly needs: RewardNeeds = rewardNeeds(),
+    private readonly channels: ChannelOptions = {},
   ) {}
 
   async score(batch: DataProto): Promise<ScoredBatch> {
@@ -45,27 +47,29 @@ export class RewardLoop {
     const rows = batch.column<AgentRow>('agent_row');
     const responseWidth = batch.tensor('responses').size(1);
     const perToken = this.perToken(batch);
-    const samples = await this.manager.score(
-      trajectories.map((trajectory, k) => this.input(trajectory, rows[k]!, perToken, k)),
+    const own = trajectories.map((trajectory) => ownSample(trajectory, this.channels));
+    const asked = trajectories.flatMap((trajectory, k) =>
+      own[k] ? [] : this.input(trajectory, rows[k]!, perToken, k),
     );
+    const answers = asked.length > 0 ? await this.manager.score(asked) : [];
+    const samples = own.map((sample) => sample ?? answers.shift()!);
     const scores = new Float32Array(trajectories.length * responseWidth);
-    for (const [row, sample] of samples.entries()) {
-      const trajectory = trajectories[row]!;
-      const put = (position: number, value: number): void => {
-        if (position >= 0) scores[row * responseWidth + Math.min(position, responseWidth - 1)]! += value;
-      };
-      // The score belongs to the last token that the model itself produced: others have no gradient.
-      put(trajectory.responseMask.lastIndexOf(1), sample.score);
-      for (const turn of sample.turnScores ?? []) put(turn.tokenPosition, turn.score);
-      for (const turn of trajectory.turnRewards) put(turn.tokenIndex, turn.value);
-    }
+    const channels = samples.map((sample, row) => {
+      const trajectory = withSample(trajectories[row]!, sample, own[row] !== null);
+      // Scores stand on tokens that the model itself produced: others have no gradient.
+      for (const [k, value] of tokenLevelScores(trajectory, this.channels).entries())
+        if (value !== 0) scores[row * responseWidth + Math.min(k, responseWidth - 1)]! += value;
+      const { score: _, ...others } = channelsOf(trajectory);
+      sample.extras = { ...others, ...sample.extras };
+      return channelsOf(trajectory);
+    });
     batch.setColumn(
       'reward_extra_info',
       samples.map((sample) => sample.extras),
     );
     return {
       scores: tensor(scores, { shape: [trajectories.length, responseWidth] }),
-      metrics: rewardMetrics(samples),
+      metrics: { ...rewardMetrics(samples), ...channelMetrics(channels) },
       samples,
     };
   }
@@ -98,6 +102,9 @@ export class RewardLoop {
       response_mask: trajectory.responseMask,
       rollout_log_probs: trajectory.rolloutLogProbs,
       num_turns: trajectory.numTurns,
+      turn_scores: trajectory.turnRewards
+        .filter(({ tokenIndex }) => tokenIndex >= 0)
+        .map(({ tokenIndex, value }) => ({ tokenPosition: tokenIndex, score: value })),
       uid: trajectory.uid,
       ...Object.fromEntries(
         perToken.map(({ name, values, width }) => [

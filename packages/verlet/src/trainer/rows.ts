@@ -88,9 +88,14 @@ export function joinGenerated(rows: DataProto, generated: DataProto): DataProto 
   const ids = rows.column<number>('row_id');
   const wanted = generated.column<number>('row_id');
   if (wanted.length === 0)
-    throw new UserError('no agent of this step called the policy, so there is nothing to learn from; see the warnings above');
+    throw new UserError(
+      'no agent of this step called the policy, so there is nothing to learn from; see the warnings above',
+    );
   const isSame = wanted.length === ids.length && wanted.every((id, k) => id === ids[k]);
   const position = new Map(ids.map((id, k) => [id, k]));
   const joined = isSame ? rows : rows.selectIdxs(wanted.map((id) => position.get(id)!));
-  return joined.union(generated);
+  joined.union(generated);
+  // Programs that give more rows than were asked for do not get more updates: mini-batches are counted in prompts.
+  joined.metaInfo.num_prompts = new Set(joined.column<string>('uid')).size;
+  return joined;
 }

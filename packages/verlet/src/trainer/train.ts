@@ -15,6 +15,7 @@ import {
   type Scorer,
 } from '../rewards/index.js';
 import { ActorRolloutRefWorker, pickDevice } from '../workers/actor-rollout-ref.js';
+import type { TrainedAgent } from '../workers/agent-rollout.js';
 import { singleProcess } from '../workers/context.js';
 import { CriticWorker } from '../workers/critic-worker.js';
 import { type Checkpointed, Checkpoints } from './checkpoints.js';
@@ -27,6 +28,11 @@ export interface TrainOptions {
   config: PpoConfig;
   /** Scores one sample; instead of `custom_reward_function`. */
   reward?: RewardFunction;
+  /**
+   * A program to train as it is, run once per sample instead of an agent loop. It talks to the policy through the Vercel AI
+   * SDK (`context.model`) or any OpenAI client (`context.baseURL`, `context.apiKey`); what it returns is the reward.
+   */
+  agent?: TrainedAgent;
   tools?: readonly Tool[];
   interactions?: readonly Interaction[];
   /** Further places for metrics. */
@@ -65,6 +71,7 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   const totalSteps = config.trainer.total_training_steps ?? loader.batchesPerEpoch * config.trainer.total_epochs;
 
   const actor = new ActorRolloutRefWorker(config, context, {
+    agent: options.agent,
     tools: options.tools,
     interactions: options.interactions,
   });
@@ -79,7 +86,12 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     scorer,
     config.reward_model.reward_kwargs as never,
   );
-  const reward = new RewardLoop(manager, decode);
+  const { reward_mode, channel_weights } = config.reward_model;
+  const reward = new RewardLoop(manager, decode, undefined, {
+    mode: reward_mode,
+    channelWeights: channel_weights as Record<string, number>,
+    scoreAll: options.reward !== undefined || Boolean(config.custom_reward_function.path),
+  });
   const validator = valSets.length
     ? new Validator(config, actor, openLoader(valSets, config.data as never, 'val'), reward, decode)
     : null;

@@ -6,7 +6,7 @@ import type { PpoConfig } from '../config/index.js';
 import type { DataLoader, RlItem } from '../data/index.js';
 import type { ActorGroup } from './ppo.js';
 import type { RewardLoop } from './reward-loop.js';
-import { promptRows } from './rows.js';
+import { joinGenerated, promptRows } from './rows.js';
 import { type ValidationSample, validationMetrics } from './validation-metrics.js';
 
 export interface ValidationExample {
@@ -36,10 +36,10 @@ export class Validator {
     await this.actor.wake();
     const batches = this.loader.batchesPerEpoch;
     for (let k = 0; k < batches; k++) {
-      const batch = promptRows(await this.loader.next(), this.config, step, { validate: true });
-      const generated = await this.actor.generateSequences(batch);
+      const prompts = promptRows(await this.loader.next(), this.config, step, { validate: true });
+      const generated = await this.actor.generateSequences(prompts);
       delete generated.metaInfo.metrics;
-      batch.union(generated);
+      const batch = joinGenerated(prompts, generated);
       const { scores, samples: scored } = await this.reward.score(batch);
       const trajectories = batch.column<Trajectory>('trajectory');
       const rows = batch.column<AgentRow>('agent_row');

@@ -5,15 +5,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { AdamW, buildInfo, lrSchedule, manualSeed, type Tensor } from '@verlet/torch';
-import {
-  type AgentConfigInput,
-  type AgentRow,
-  type Interaction,
-  type RewardFunction,
-  runAgents,
-  type Tool,
-  type Trajectory,
-} from '../agents/index.js';
+import type { AgentRow } from '../agents/index.js';
 import { rearrangeMicroBatches } from '../algorithms/index.js';
 import type { PpoConfig } from '../config/index.js';
 import { loadCausalLM, loadWeights, saveCausalLM } from '../models/checkpoint.js';
@@ -26,20 +18,13 @@ import { DataProto } from '../protocol/index.js';
 import { RolloutEngine } from '../rollout/engine.js';
 import type { SamplingParams } from '../rollout/types.js';
 import { ActorUpdater } from './actor.js';
+import { AgentRollout, type RolloutExtensions } from './agent-rollout.js';
 import type { WorkerContext } from './context.js';
-import { fixedMicroBatches, scoreBatch, sequenceLengths } from './language-model-worker.js';
+import { fixedMicroBatches, miniBatchRows, scoreBatch, sequenceLengths } from './language-model-worker.js';
 import { MetricList } from './metric-list.js';
 import { rowSource } from './packing.js';
 import { register } from './register.js';
 import { trajectoriesToBatch } from './rollout-batch.js';
-
-/** What user code adds to a rollout; plain functions, so only workers in this process can have them. */
-export interface RolloutExtensions {
-  tools?: readonly Tool[];
-  interactions?: readonly Interaction[];
-  reward?: RewardFunction;
-  onTrajectory?: (trajectory: Trajectory) => void;
-}
 
 export function pickDevice(wanted: string): string {
   if (wanted !== 'auto') return wanted === 'cuda' ? 'cuda:0' : wanted;
@@ -50,7 +35,7 @@ export class ActorRolloutRefWorker {
   static readonly source = { module: import.meta.url, export: 'ActorRolloutRefWorker' };
   static readonly methods = register({
     initModel: { dispatch: 'one_to_all' },
-    generateSequences: { dispatch: 'dp' },
+    generateSequences: { dispatch: 'dp_rows' },
     computeLogProb: { dispatch: 'dp' },
     computeRefLogProb: { dispatch: 'dp' },
     updateActor: { dispatch: 'dp_update' },
@@ -68,6 +53,7 @@ export class ActorRolloutRefWorker {
   private optimizer!: AdamW;
   private updater!: ActorUpdater;
   private folder!: string;
+  private agents!: AgentRollout;
   private readonly settings: PpoConfig['actor_rollout_ref'];
   private updates = 0;
 
@@ -127,6 +113,7 @@ export class ActorRolloutRefWorker {
       tokenizer: this.tokenizer,
       seed: rollout.seed,
     });
+    this.agents = await AgentRollout.open(this.config, this.engine, this.tokenizer, this.extensions);
   }
 
   private schedule: (step: number) => number = () => 1;
@@ -135,45 +122,30 @@ export class ActorRolloutRefWorker {
     return this.tokenizer.padTokenId ?? this.tokenizer.eosTokenId ?? 0;
   }
 
-  /** Runs every row of the batch through its agent. Rows carry `agent_row`; the result is in their order. */
+  /**
+   * Runs every row of the batch through its agent. Rows carry `agent_row`. Agent loops give one trajectory per row, in their
+   * order; programs may give none or several: `row_id` says which row a trajectory came from.
+   */
   async generateSequences(batch: DataProto): Promise<DataProto> {
     const { rollout } = this.settings;
-    const rows = batch.column<AgentRow>('agent_row');
-    const validate = batch.metaInfo.validate === true;
-    const { trajectories, metrics } = await runAgents(rows, {
-      engine: this.engine,
-      tokenizer: this.tokenizer,
-      config: this.agentConfig(batch.metaInfo.sampling as SamplingParams),
-      tools: this.extensions.tools,
-      interactions: this.extensions.interactions,
-      reward: validate ? undefined : this.extensions.reward,
-      onTrajectory: this.extensions.onTrajectory,
+    const rowIds = batch.column<number>('row_id');
+    this.agents.release();
+    const { trajectories, metrics } = await this.agents.run(batch.column<AgentRow>('agent_row'), {
+      sampling: batch.metaInfo.sampling as SamplingParams,
+      validate: batch.metaInfo.validate === true,
     });
+    this.agents.hold();
     const output = trajectoriesToBatch(trajectories, {
       promptLength: rollout.prompt_length,
       responseLength: rollout.response_length,
       padTokenId: this.padTokenId,
     });
+    output.setColumn(
+      'row_id',
+      trajectories.map(({ rowIndex }) => rowIds[rowIndex]),
+    );
     output.metaInfo.metrics = metrics;
     return output;
-  }
-
-  private agentConfig(sampling: SamplingParams): AgentConfigInput {
-    const { rollout } = this.settings;
-    const { multi_turn: turns, agent } = rollout;
-    return {
-      defaultAgentLoop: agent.default_agent_loop,
-      sampling,
-      maxPromptLength: rollout.prompt_length,
-      responseLength: rollout.response_length,
-      maxAssistantTurns: turns.max_assistant_turns,
-      maxUserTurns: turns.max_user_turns,
-      maxParallelCalls: turns.max_parallel_calls,
-      maxToolResponseLength: turns.max_tool_response_length,
-      toolResponseTruncateSide: turns.tool_response_truncate_side,
-      format: turns.format,
-      applyChatTemplateKwargs: this.config.data.apply_chat_template_kwargs,
-    };
   }
 
   /** Free the key-value cache before training, get it back before sampling. */
@@ -237,11 +209,10 @@ export class ActorRolloutRefWorker {
   async updateActor(batch: DataProto): Promise<DataProto> {
     const { actor, rollout, model } = this.settings;
     const metrics = new MetricList();
-    const size = Math.min(batch.length, Math.ceil((actor.ppo_mini_batch_size * rollout.n) / this.context.worldSize));
+    const miniBatches = miniBatchRows(batch, actor.ppo_mini_batch_size, rollout.n / this.context.worldSize);
     this.optimizer.lr = actor.optim.lr * this.schedule(this.updates);
     for (let epoch = 0; epoch < actor.ppo_epochs; epoch++)
-      for (let start = 0; start < batch.length; start += size) {
-        const rows = Array.from({ length: Math.min(size, batch.length - start) }, (_, k) => start + k);
+      for (const rows of miniBatches) {
         const micro = this.microBatches(
           batch,
           rows,
@@ -288,6 +259,7 @@ export class ActorRolloutRefWorker {
   }
 
   async close(): Promise<void> {
+    await this.agents.close();
     await this.engine.close();
     this.optimizer.dispose();
     this.model.dispose();

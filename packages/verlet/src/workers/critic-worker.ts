@@ -10,7 +10,7 @@ import { loadValueModel, type ValueModel } from '../models/value-model.js';
 import { DataProto } from '../protocol/index.js';
 import type { WorkerContext } from './context.js';
 import { CriticUpdater, computeValues } from './critic.js';
-import { fixedMicroBatches, sequenceLengths } from './language-model-worker.js';
+import { fixedMicroBatches, miniBatchRows, sequenceLengths } from './language-model-worker.js';
 import { MetricList } from './metric-list.js';
 import { rowSource } from './packing.js';
 import { register } from './register.js';
@@ -93,11 +93,10 @@ export class CriticWorker {
     const { settings } = this;
     const metrics = new MetricList();
     const n = this.config.actor_rollout_ref.rollout.n;
-    const size = Math.min(batch.length, Math.ceil((settings.ppo_mini_batch_size * n) / this.context.worldSize));
+    const miniBatches = miniBatchRows(batch, settings.ppo_mini_batch_size, n / this.context.worldSize);
     this.optimizer.lr = settings.optim.lr * this.schedule(this.updates);
     for (let epoch = 0; epoch < settings.ppo_epochs; epoch++)
-      for (let start = 0; start < batch.length; start += size) {
-        const rows = Array.from({ length: Math.min(size, batch.length - start) }, (_, k) => start + k);
+      for (const rows of miniBatches)
         this.updater.step(
           batch,
           this.microBatches(batch, rows, settings.ppo_micro_batch_size_per_gpu, settings.ppo_max_token_len_per_gpu),
@@ -110,7 +109,6 @@ export class CriticWorker {
             reduceGradients: this.context.worldSize > 1 ? (gradients) => this.averageGradients(gradients) : undefined,
           },
         );
-      }
     this.updates++;
     metrics.add({ 'critic/lr': this.optimizer.lr });
     return DataProto.fromDict({ metaInfo: { metrics: metrics.lists() } });

@@ -68,4 +68,20 @@ export function fixedMicroBatches(rows: readonly number[], size: number): number
   return batches;
 }
 
+/**
+ * Rows in order, cut into even mini-batches of about `prompts` prompts each. The trainer says how many prompts the batch holds
+ * (`num_prompts`), because agents may give more or fewer rows than were asked for: neither does the number of updates change
+ * with that, nor becomes a remainder of a few rows a noisy update of its own.
+ */
+export function miniBatchRows(batch: DataProto, prompts: number, rowsPerPrompt: number): number[][] {
+  const { length, metaInfo } = batch;
+  const held = typeof metaInfo.num_prompts === 'number' ? metaInfo.num_prompts : length / rowsPerPrompt;
+  const count = Math.min(length, Math.max(1, Math.round(held / prompts)));
+  return Array.from({ length: count }, (_, k) => {
+    const start = Math.round((k * length) / count);
+    const end = Math.round(((k + 1) * length) / count);
+    return Array.from({ length: end - start }, (_, row) => start + row);
+  });
+}
+
 export { sequenceLengths };

@@ -21,7 +21,7 @@ import { megatronGroup } from './megatron.js';
 import { rewardModelModel, sequenceParallel, strategyField } from './model.js';
 import { profilerGroup } from './parts.js';
 
-export const REWARD_MANAGERS = ['naive', 'batch', 'prime', 'dapo', 'limited', 'remote', 'gdpo'] as const;
+export const REWARD_MANAGERS = ['naive', 'batch', 'prime', 'dapo', 'limited', 'remote', 'gdpo', 'hybrid'] as const;
 
 const overlongBuffer = group('DAPO: a soft penalty near the length limit.', {
   enable: field(flag, false, 'Apply the penalty.'),
@@ -53,6 +53,18 @@ export const rewardModel = group('How responses are scored: by functions, and op
       'Response limit the buffer counts from; null is max_response_length.',
     ),
   }),
+  reward_mode: field(
+    z.enum(['mixed', 'turn', 'trajectory']),
+    'mixed',
+    'Which rewards count: those that tools, interactions and tasks give to turns, those of whole trajectories, or both.',
+    { differs: 'not in verl' },
+  ),
+  channel_weights: field(
+    freeForm,
+    {},
+    'Weight of a reward channel (score, tool/NAME, interaction/NAME, ...); 1 where none is given.',
+    { differs: 'not in verl' },
+  ),
   num_workers: field(positiveInteger, 8, 'Reward calls run side by side.'),
   num_examine: field(z.int().min(0), 0, 'Responses per data source printed with their score.'),
   timeout: field(

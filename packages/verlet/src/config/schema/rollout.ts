@@ -135,6 +135,18 @@ const multiTurn = group('Conversations of several turns with tools or a simulate
     'Most turns of the other side, tool results included; null is no limit but length.',
   ),
   max_parallel_calls: field(positiveInteger, 1, 'Tool calls carried out per turn; further ones are ignored.'),
+  max_tool_calls: field(
+    optionalPositiveInteger,
+    null,
+    'Most tool calls of one trajectory; null is no limit but length.',
+    NOT_IN_VERL,
+  ),
+  tool_timeout: field(
+    z.number().gt(0),
+    30,
+    'Seconds one tool call, or one answer of an interaction or task, may take; the model is told when it took longer.',
+    NOT_IN_VERL,
+  ),
   tool_config_path: field(optionalText, null, 'File that lists the tools.'),
   function_tool_path: field(optionalText, null, 'Module whose exported functions become tools.'),
   interaction_config_path: field(optionalText, null, 'File that lists the interactions (simulated users).'),
@@ -163,6 +175,13 @@ const agent = group('Who runs trajectories.', {
   num_workers: field(positiveInteger, 8, 'Trajectory groups run side by side in each process.'),
   default_agent_loop: field(text, 'single_turn_agent', 'Loop for rows without agent_name.'),
   agent_loop_config_path: field(optionalText, null, 'File that registers agent loops of your own.'),
+  trajectory_timeout: field(
+    z.number().gt(0),
+    600,
+    'Seconds one trajectory may take; what it has by then is kept, with timeout as its end reason.',
+    NOT_IN_VERL,
+  ),
+  max_concurrent_trajectories: field(positiveInteger, 1024, 'Trajectories under way at a time.', NOT_IN_VERL),
   custom_async_server: codeReference('Inference server of your own'),
 });
 

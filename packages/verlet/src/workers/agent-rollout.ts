@@ -1,0 +1,138 @@
+/** Station F on one rank: rows to trajectories, through the agent loops of the configuration or through a program. */
+import type { LanguageModelV3 } from '@ai-sdk/provider';
+import {
+  type AgentBatch,
+  type AgentRow,
+  type AgentSetup,
+  type CaptureSession,
+  type Interaction,
+  loadAgentSetup,
+  Policy,
+  type RewardFunction,
+  type RewardValue,
+  runAgents,
+  runPrograms,
+  type Tool,
+  type Trajectory,
+} from '../agents/index.js';
+import type { PpoConfig } from '../config/index.js';
+import type { Tokenizer } from '../models/tokenizer/index.js';
+import type { Engine, SamplingParams } from '../rollout/types.js';
+import { PolicyEndpoint, type RolloutAddress } from './policy-endpoint.js';
+
+/** What a program in training is given besides its row. */
+export interface AgentContext extends RolloutAddress {
+  /** For the Vercel AI SDK. */
+  model: LanguageModelV3;
+  /** The name of the model for OpenAI clients; `baseURL` and `apiKey` are this rollout's own. */
+  modelName: string;
+  /** The recording, for programs that use neither. */
+  session: CaptureSession;
+  /** Fires when the rollout's time is up. */
+  signal: AbortSignal;
+}
+
+/**
+ * Somebody's agent, trained as it is: what it returns is the reward, one number or several channels whose sum counts.
+ * A program that returns nothing is scored by the reward function of the run.
+ *
+ * @example
+ * const agent: TrainedAgent = async (row, { model, signal }) => {
+ *   const { text } = await generateText({ model, messages: row.prompt, abortSignal: signal });
+ *   return text.includes(row.reward_model.ground_truth) ? 1 : 0;
+ * };
+ */
+export type TrainedAgent = (row: AgentRow, context: AgentContext) => Promise<RewardValue | undefined> | Promise<void>;
+
+/** What user code adds to a rollout; plain functions, so only workers in this process can have them. */
+export interface RolloutExtensions {
+  /** Runs instead of the agent loops. */
+  agent?: TrainedAgent;
+  tools?: readonly Tool[];
+  interactions?: readonly Interaction[];
+  reward?: RewardFunction;
+  onTrajectory?: (trajectory: Trajectory) => void;
+}
+
+const MODEL_NAME = 'policy';
+
+export class AgentRollout {
+  private resume: (() => void) | null = null;
+
+  private constructor(
+    private readonly engine: Engine,
+    private readonly tokenizer: Tokenizer,
+    private readonly setup: AgentSetup,
+    private readonly extensions: RolloutExtensions,
+    private readonly policy: Policy,
+    private readonly endpoint: PolicyEndpoint | null,
+  ) {}
+
+  /** Loads the files that the configuration names and, for a program, opens its endpoint. */
+  static async open(
+    config: PpoConfig,
+    engine: Engine,
+    tokenizer: Tokenizer,
+    extensions: RolloutExtensions = {},
+  ): Promise<AgentRollout> {
+    const setup = await loadAgentSetup(config);
+    const policy = new Policy({ engine, tokenizer, config: setup.config, modelId: MODEL_NAME });
+    const endpoint = extensions.agent ? await PolicyEndpoint.open({ engine, tokenizer, model: MODEL_NAME }) : null;
+    return new AgentRollout(engine, tokenizer, setup, extensions, policy, endpoint);
+  }
+
+  /** Loops give one trajectory per row, in order; a program gives none, one or several (`rowIndex` says whose). */
+  async run(
+    rows: readonly AgentRow[],
+    options: { sampling?: SamplingParams; validate?: boolean },
+  ): Promise<AgentBatch> {
+    const { engine, tokenizer, setup, extensions } = this;
+    if (extensions.agent) return this.runProgram(rows, extensions.agent);
+    return runAgents(rows, {
+      engine,
+      tokenizer,
+      config: { ...setup.config, ...(options.sampling ? { sampling: options.sampling } : {}) },
+      tools: [...setup.tools, ...(extensions.tools ?? [])],
+      interactions: [...setup.interactions, ...(extensions.interactions ?? [])],
+      ...(extensions.reward && !options.validate ? { reward: extensions.reward } : {}),
+      ...(extensions.onTrajectory ? { onTrajectory: extensions.onTrajectory } : {}),
+    });
+  }
+
+  /** Calls of programs wait from now on: weights are about to change. */
+  hold(): void {
+    this.resume ??= this.policy.hold();
+  }
+
+  release(): void {
+    this.resume?.();
+    this.resume = null;
+  }
+
+  async close(): Promise<void> {
+    this.release();
+    await this.endpoint?.close();
+    await this.setup.close();
+  }
+
+  private async runProgram(rows: readonly AgentRow[], agent: TrainedAgent): Promise<AgentBatch> {
+    const { trajectories, metrics, errors } = await runPrograms(this.policy, rows, async (row, { session, signal }) => {
+      const { close, ...address } = this.endpoint!.addressOf(session);
+      try {
+        const model = this.policy.languageModel();
+        const reward = await agent(row, { ...address, model, modelName: MODEL_NAME, session, signal });
+        return reward as RewardValue | undefined;
+      } finally {
+        close();
+      }
+    });
+    if (errors.length > 0) console.warn(`${errors.length} of ${rows.length} programs failed; first: ${errors[0]}`);
+    for (const trajectory of trajectories) {
+      // A program that died said nothing about its reward: that is a failure to score, not a response to be graded.
+      if (trajectory.error !== undefined && trajectory.rewardScore === null)
+        trajectory.rewardError ??= trajectory.error;
+      this.extensions.onTrajectory?.(trajectory);
+    }
+    return { trajectories, metrics };
+  }
+}
