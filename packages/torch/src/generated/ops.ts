@@ -4471,3 +4471,30 @@ export function verlet_token_log_probs_backward_(logits: Tensor, targets: Tensor
   return logits;
 }
 let handle_verlet_token_log_probs_backward_: number | undefined;
+
+/** `verlet::packed_attention(Tensor q, Tensor k, Tensor v, int[] lengths, float scale, int window) -> (Tensor output, Tensor normalizers)` */
+export function verlet_packed_attention(q: Tensor, k: Tensor, v: Tensor, lengths: readonly number[], scale: number, window: number): [Tensor, Tensor] {
+  const handle = (handle_verlet_packed_attention ??= resolve('verlet::packed_attention'));
+  begin();
+  const provided = 63;
+  putTensor(q);
+  putTensor(k);
+  putTensor(v);
+  putNumbers(lengths);
+  putNumber(scale);
+  putNumber(window);
+  return callMany(handle, provided, 'TT') as [Tensor, Tensor];
+}
+let handle_verlet_packed_attention: number | undefined;
+
+/** `verlet::rms_norm(Tensor x, Tensor weight, float eps) -> Tensor` */
+export function verlet_rms_norm(x: Tensor, weight: Tensor, eps: number): Tensor {
+  const handle = (handle_verlet_rms_norm ??= resolve('verlet::rms_norm'));
+  begin();
+  const provided = 7;
+  putTensor(x);
+  putTensor(weight);
+  putNumber(eps);
+  return callTensor(handle, provided);
+}
+let handle_verlet_rms_norm: number | undefined;

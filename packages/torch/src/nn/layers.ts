@@ -62,7 +62,13 @@ export class RMSNorm extends Module {
   }
 
   forward(x: Tensor): Tensor {
-    return aten.rms_norm(x, [this.features], this.weight, this.eps);
+    return aten.verlet_rms_norm(x, this.weight, this.eps);
+  }
+
+  /** The norm of `x + residual`, and that sum, in one pass. Without gradients. */
+  forwardAdded(x: Tensor, residual: Tensor): { normed: Tensor; sum: Tensor } {
+    const [normed, sum] = aten.verlet_add_rms_norm(x, residual, this.weight, this.eps);
+    return { normed, sum };
   }
 }
 

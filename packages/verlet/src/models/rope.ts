@@ -27,12 +27,15 @@ export class RopeTable {
   private cos: Tensor | null = null;
   private sin: Tensor | null = null;
   private length = 0;
+  readonly onCuda: boolean;
 
   constructor(
     private readonly config: ModelConfig,
     private readonly device: string,
     private readonly dtype: Tensor['dtype'],
-  ) {}
+  ) {
+    this.onCuda = device.startsWith('cuda');
+  }
 
   /** Makes sure positions below `length` are in the table; the tables' addresses change when they grow. */
   reserve(length: number): void {
@@ -59,6 +62,16 @@ export class RopeTable {
   /** Rotates each token's heads by its position; x [tokens, heads, headDim]. */
   rotate(x: Tensor, positions: Tensor): Tensor {
     return aten.verlet_rope(x, this.cos!, this.sin!, positions, false);
+  }
+
+  /** Rotates the first heads of each token and copies the rest. */
+  rotatePartial(x: Tensor, positions: Tensor, rotated: number): Tensor {
+    return aten.verlet_rope_partial(x, this.cos!, this.sin!, positions, rotated, false);
+  }
+
+  /** The tables themselves; their addresses are good until `reserve` grows them. */
+  get tables(): { cos: Tensor; sin: Tensor } {
+    return { cos: this.cos!, sin: this.sin! };
   }
 
   dispose(): void {

@@ -1,5 +1,5 @@
 /** The decoder: embedding, layers of attention and SwiGLU, norm, head. One class for all families; `ModelConfig` tells them apart. */
-import { aten, cat, nn, noGrad, randn, scope, type Tensor } from '@verlet/torch';
+import { aten, nn, noGrad, randn, scope, type Tensor } from '@verlet/torch';
 import type { AttentionContext } from './attention.js';
 import type { ModelConfig } from './config.js';
 import { PackedLinear } from './linear.js';
@@ -39,24 +39,39 @@ class SelfAttention extends nn.Module {
 
   forward(x: Tensor, rope: RopeTable, context: AttentionContext): Tensor {
     const { numHeads, numKvHeads, headDim } = this.config;
-    const heads = this.qkv_proj.forward(x).reshape(-1, numHeads + 2 * numKvHeads, headDim);
-    const v = heads.narrow(1, numHeads + numKvHeads, numKvHeads);
-    let qk = heads.narrow(1, 0, numHeads + numKvHeads);
-    if (this.q_norm && this.k_norm)
-      qk = cat(
-        [this.q_norm.forward(qk.narrow(1, 0, numHeads)), this.k_norm.forward(qk.narrow(1, numHeads, numKvHeads))],
-        1,
-      );
-    const rotated = rope.rotate(qk, context.positions);
+    const qkv = this.qkv_proj.forward(x).reshape(-1, numHeads + 2 * numKvHeads, headDim);
     const window = this.config.slidingWindows[this.layer] ?? null;
-    const attended = context.attend(
-      this.layer,
-      rotated.narrow(1, 0, numHeads),
-      rotated.narrow(1, numHeads, numKvHeads),
-      v,
-      window,
-    );
-    return this.o_proj.forward(attended);
+    if (context.attendProjected)
+      return this.o_proj.forward(
+        context.attendProjected(this.layer, qkv, {
+          heads: numHeads,
+          ...rope.tables,
+          qNorm: this.q_norm?.weight ?? null,
+          kNorm: this.k_norm?.weight ?? null,
+          eps: this.config.rmsNormEps,
+          window,
+        }),
+      );
+    const [q, k, v] = this.rotate(qkv, rope, context.positions);
+    return this.o_proj.forward(context.attend(this.layer, q, k, v, window));
+  }
+
+  private rotate(qkv: Tensor, rope: RopeTable, positions: Tensor): [Tensor, Tensor, Tensor] {
+    const { numHeads, numKvHeads } = this.config;
+    if (rope.onCuda && !this.q_norm)
+      // One tensor in, one out: the gradient of the split is one copy instead of zeros and sums for each part.
+      return rope.rotatePartial(qkv, positions, numHeads + numKvHeads).split([numHeads, numKvHeads, numKvHeads], 1) as [
+        Tensor,
+        Tensor,
+        Tensor,
+      ];
+    const q = qkv.narrow(1, 0, numHeads);
+    const k = qkv.narrow(1, numHeads, numKvHeads);
+    return [
+      rope.rotate(this.q_norm ? this.q_norm.forward(q) : q, positions),
+      rope.rotate(this.k_norm ? this.k_norm.forward(k) : k, positions),
+      qkv.narrow(1, numHeads + numKvHeads, numKvHeads),
+    ];
   }
 }
 
@@ -102,9 +117,25 @@ export class DecoderLayer extends nn.Module {
   }
 
   forward(x: Tensor, rope: RopeTable, context: AttentionContext): Tensor {
-    const attended = x.add(this.self_attn.forward(this.input_layernorm.forward(x), rope, context));
-    return attended.add(this.mlp.forward(this.post_attention_layernorm.forward(attended)));
+    // Added into the projections' own outputs, which nothing else needs.
+    const attended = this.self_attn.forward(this.input_layernorm.forward(x), rope, context).add_(x);
+    return this.mlp.forward(this.post_attention_layernorm.forward(attended)).add_(attended);
   }
+
+  /** Without gradients: what the layers add stays apart from the residual until the next norm, which adds it in one pass. */
+  infer(state: ResidualState, rope: RopeTable, context: AttentionContext): ResidualState {
+    const first = state.added
+      ? this.input_layernorm.forwardAdded(state.added, state.residual)
+      : { normed: this.input_layernorm.forward(state.residual), sum: state.residual };
+    const attended = this.self_attn.forward(first.normed, rope, context);
+    const second = this.post_attention_layernorm.forwardAdded(attended, first.sum);
+    return { added: this.mlp.forward(second.normed), residual: second.sum };
+  }
+}
+
+interface ResidualState {
+  added: Tensor | null;
+  residual: Tensor;
 }
 
 export interface TransformerOptions extends nn.LayerOptions {}
@@ -136,11 +167,23 @@ export class Decoder extends nn.Module {
   forward(inputIds: Tensor, context: AttentionContext): Tensor {
     this.rope.reserve(context.maxPosition);
     let x = aten.embedding(this.embed_tokens.weight, inputIds);
+    if (context.attendProjected) return this.infer(x, context);
     for (const layer of this.layers) {
       const input = x;
       x = scope(() => layer.forward(input, this.rope, context));
     }
     return this.norm.forward(x);
+  }
+
+  private infer(embedded: Tensor, context: AttentionContext): Tensor {
+    let state: ResidualState = { added: null, residual: embedded };
+    for (const layer of this.layers) {
+      const before = state;
+      state = scope(() => layer.infer(before, this.rope, context));
+      before.added?.dispose();
+      before.residual.dispose();
+    }
+    return scope(() => this.norm.forwardAdded(state.added!, state.residual).normed);
   }
 
   /** A pass that can be walked back layer by layer. */
