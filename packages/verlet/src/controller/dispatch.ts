@@ -42,7 +42,7 @@ function batchOf(args: unknown[], method: string): DataProto {
   return batch;
 }
 
-/** Neighbouring rows to one rank, so that the samples of a prompt stay together. */
+/** Neighbouring rows to one rank, all ranks the same number: every rank takes part, as collectives in the method need. */
 const dataParallel: DispatchMode = {
   dispatch(args, worldSize, method) {
     const batch = batchOf(args, method);
@@ -64,6 +64,26 @@ const dataParallel: DispatchMode = {
     joined.dispose();
     return unpadded;
   },
+};
+
+/**
+ * Neighbouring rows in nearly equal shares, nothing added: for methods that act on the world, such as rollouts with tools, and
+ * that return as many rows as they like. Ranks without rows are not called, so such a method must not use collectives.
+ */
+const dataParallelRows: DispatchMode = {
+  dispatch(args, worldSize, method) {
+    const batch = batchOf(args, method);
+    if (worldSize === 1) return { perRank: [args] };
+    const at = (rank: number): number => Math.ceil((rank * batch.length) / worldSize);
+    const shares = Array.from({ length: worldSize }, (_, rank) =>
+      at(rank) < at(rank + 1) ? batch.slice(at(rank), at(rank + 1)) : null,
+    );
+    return {
+      perRank: shares.map((share) => (share ? [share, ...args.slice(1)] : null)),
+      temporary: shares.filter((share) => share !== null),
+    };
+  },
+  collect: (results, _, method) => join(results, method),
 };
 
 /**
@@ -123,6 +143,7 @@ const modes = new Map<string, DispatchMode>([
   ['all_to_all', allToAll],
   ['rank_zero', rankZero],
   ['dp', dataParallel],
+  ['dp_rows', dataParallelRows],
   ['dp_update', dataParallelUpdate],
 ]);
 

@@ -18,7 +18,7 @@ type Distributed<M extends Method, D> =
       ? (...args: Parameters<M>) => Promise<PerRank<Awaited<ReturnType<M>>>>
       : D extends 'all_to_all'
         ? (...args: Each<Parameters<M>>) => Promise<PerRank<Awaited<ReturnType<M>>>>
-        : D extends 'dp' | 'dp_update'
+        : D extends 'dp' | 'dp_rows' | 'dp_update'
           ? Parameters<M> extends [DataProto, ...unknown[]]
             ? (...args: Parameters<M>) => Promise<Awaited<ReturnType<M>>>
             : never

@@ -31,7 +31,7 @@ export interface DispatchMode<GroupArgs extends unknown[] = unknown[], GroupResu
   collect(results: unknown[], dispatched: Dispatched, method: string): GroupResult;
 }
 
-export type DispatchName = 'one_to_all' | 'all_to_all' | 'rank_zero' | 'dp' | 'dp_update';
+export type DispatchName = 'one_to_all' | 'all_to_all' | 'rank_zero' | 'dp' | 'dp_rows' | 'dp_update';
 
 export interface MethodOptions {
   /** How arguments go to the ranks and results come back; a name added by `registerDispatchMode`, or a mode itself. */

@@ -26,6 +26,7 @@ export class ScriptedWorker {
     add: { dispatch: 'all_to_all' },
     first: { dispatch: 'rank_zero' },
     double: { dispatch: 'dp' },
+    echo: { dispatch: 'dp_rows' },
     learn: { dispatch: 'dp_update' },
     shout: { dispatch: words },
     total: { dispatch: 'one_to_all' },
@@ -86,6 +87,12 @@ export class ScriptedWorker {
       nonTensors: { by: batch.column<string>('uid').map((uid) => `${uid}@${this.context.rank}`) },
       metaInfo: { metrics: { rows: batch.length } },
     });
+  }
+
+  /** As many rows as it likes: those of even rows twice, of odd rows none. */
+  async echo(batch: DataProto): Promise<DataProto> {
+    const uids = batch.column<string>('uid').filter((uid) => Number(uid.slice(1)) % 2 === 0);
+    return DataProto.fromDict({ nonTensors: { uid: uids.flatMap((uid) => [uid, uid]) } });
   }
 
   async learn(batch: DataProto): Promise<DataProto> {
