@@ -1,0 +1,153 @@
+import type { SftConfig } from '../../config/index.js';
+import { loadWeights } from '../../models/checkpoint.js';
+import { loraOf } from '../../models/lora.js';
+import { CausalLM } from '../../models/transformer.js';
+import type { Learner } from '../sft/learner.js';
+import { cutMicroBatches } from '../sft/micro-batches.js';
+import { configOf, loadTrainable, loadTrained, type ModelSource, placementOf, saveTrained } from '../sft/model.js';
+import { createOptimizer, type ScheduledOptimizer } from '../sft/optimizer.js';
+import { mean } from '../statistics.js';
+import { preferenceLoss } from './losses.js';
+import type { PairItem } from './pair-dataset.js';
+import { answerLogProbs, trainOnAnswers } from './sequence-pass.js';
+import type { PreferenceSettings } from './settings.js';
+import { applyGradients } from './update.js';
+
+/** What one pair came to. */
+interface PairOutcome {
+  loss: number;
+  /** beta times how far the policy moved from the reference, for either answer. */
+  chosenReward: number;
+  rejectedReward: number;
+}
+
+/**
+ * Direct preference optimisation: prefer the chosen answer more than the reference does. The reference is the model as it
+ * was: a frozen copy, or with an adapter that starts from nothing the same model without it.
+ */
+export class DpoLearner implements Learner<PairItem> {
+  private constructor(
+    private readonly config: SftConfig,
+    private readonly settings: PreferenceSettings,
+    private readonly source: ModelSource,
+    readonly model: CausalLM,
+    private readonly reference: CausalLM | null,
+    private readonly optim: ScheduledOptimizer,
+  ) {}
+
+  static async create(
+    config: SftConfig,
+    settings: PreferenceSettings,
+    source: ModelSource,
+    totalSteps: number,
+  ): Promise<DpoLearner> {
+    const model = await loadTrainable(config, source);
+    let reference: CausalLM | null = null;
+    // An adapter that was trained before is part of where this run starts, so switching it off would be another reference.
+    if (!loraOf(model) || config.model.lora_adapter_path) {
+      if (config.model.lora_adapter_path) reference = await loadTrainable(config, source);
+      else {
+        reference = new CausalLM(await configOf(source.folder, config.model), placementOf(config));
+        loadWeights(reference, source.folder);
+      }
+      reference.setTrainable(false);
+    }
+    return new DpoLearner(config, settings, source, model, reference, createOptimizer(model, config.optim, totalSteps));
+  }
+
+  step(items: readonly PairItem[], progress: number): Record<string, number> {
+    const lr = this.optim.schedule(progress);
+    const outcomes: PairOutcome[] = [];
+    this.model.clearGradients();
+    for (const pairs of this.cut(items)) {
+      const answers = pairs.flatMap(({ chosen, rejected }) => [chosen, rejected]);
+      const reference = this.referenceLogProbs(pairs);
+      trainOnAnswers(
+        this.model,
+        answers,
+        (policy) =>
+          pairs.flatMap((pair, k) => {
+            const { outcome, chosenSlope, rejectedSlope } = this.judge(pair, policy, reference, k);
+            outcomes.push(outcome);
+            return [chosenSlope / items.length, rejectedSlope / items.length];
+          }),
+        { recompute: this.config.model.enable_gradient_checkpointing && this.model.device !== 'cpu' },
+      );
+    }
+    const report = describe(outcomes, 'train');
+    const norm = applyGradients(this.model, this.optim.optimizer, this.config.optim.clip_grad, report['train/loss']!);
+    const tokens = items.reduce((sum, pair) => sum + pairLength(pair), 0);
+    return { ...report, 'train/grad_norm': norm, 'train/lr': lr, 'train/tokens': tokens };
+  }
+
+  validate(items: readonly PairItem[]): Record<string, number> {
+    const outcomes = this.cut(items).flatMap((pairs) => {
+      const policy = answerLogProbs(
+        this.model,
+        pairs.flatMap(({ chosen, rejected }) => [chosen, rejected]),
+      );
+      const reference = this.referenceLogProbs(pairs);
+      return pairs.map((pair, k) => this.judge(pair, policy, reference, k).outcome);
+    });
+    return describe(outcomes, 'val');
+  }
+
+  private judge(pair: PairItem, policy: readonly number[], reference: readonly number[], k: number) {
+    const { beta, sftCoefficient } = this.settings;
+    const chosen = policy[2 * k]! - reference[2 * k]!;
+    const rejected = policy[2 * k + 1]! - reference[2 * k + 1]!;
+    const { loss, slope } = preferenceLoss(chosen - rejected, this.settings);
+    const length = Math.max(
+      1,
+      pair.chosen.lossMask.reduce((sum, bit) => sum + bit, 0),
+    );
+    return {
+      outcome: {
+        loss: loss - (sftCoefficient * policy[2 * k]!) / length,
+        chosenReward: beta * chosen,
+        rejectedReward: beta * rejected,
+      },
+      chosenSlope: slope - sftCoefficient / length,
+      rejectedSlope: -slope,
+    };
+  }
+
+  private referenceLogProbs(pairs: readonly PairItem[]): number[] {
+    const answers = pairs.flatMap(({ chosen, rejected }) => [chosen, rejected]);
+    if (this.reference) return answerLogProbs(this.reference, answers);
+    return loraOf(this.model)!.without(() => answerLogProbs(this.model, answers));
+  }
+
+  private cut(items: readonly PairItem[]): PairItem[][] {
+    return cutMicroBatches(items, pairLength, this.config.data);
+  }
+
+  saveCheckpoint(folder: string): Promise<void> {
+    return saveTrained(folder, this.model, this.optim.optimizer, this.source, this.config.model.partial_pretrain);
+  }
+
+  loadCheckpoint(folder: string): Promise<void> {
+    return loadTrained(folder, this.model, this.optim.optimizer, this.config.checkpoint.load_contents);
+  }
+
+  close(): void {
+    this.optim.optimizer.dispose();
+    this.model.dispose();
+    this.reference?.dispose();
+  }
+}
+
+export function pairLength({ chosen, rejected }: PairItem): number {
+  return chosen.tokenIds.length + rejected.tokenIds.length;
+}
+
+function describe(outcomes: readonly PairOutcome[], prefix: 'train' | 'val'): Record<string, number> {
+  const margins = outcomes.map(({ chosenReward, rejectedReward }) => chosenReward - rejectedReward);
+  return {
+    [`${prefix}/loss`]: mean(outcomes.map(({ loss }) => loss)),
+    [`${prefix}/accuracy`]: mean(margins.map((margin) => (margin > 0 ? 1 : 0))),
+    [`${prefix}/rewards/chosen`]: mean(outcomes.map(({ chosenReward }) => chosenReward)),
+    [`${prefix}/rewards/rejected`]: mean(outcomes.map(({ rejectedReward }) => rejectedReward)),
+    [`${prefix}/rewards/margin`]: mean(margins),
+  };
+}

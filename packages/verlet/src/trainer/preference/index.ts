@@ -1,0 +1,7 @@
+/** Learning from pairs of a better and a worse answer: DPO and its relatives, and reward models. */
+export { DpoLearner } from './dpo-learner.js';
+export { preferenceLoss, rankingLoss } from './losses.js';
+export { type Answer, PairDataset, type PairItem } from './pair-dataset.js';
+export { RewardModelLearner } from './reward-model-learner.js';
+export { PREFERENCE_DEFAULTS, type PreferenceSettings } from './settings.js';
+export { type PreferenceOptions, trainPreference } from './train-preference.js';

@@ -1,0 +1,133 @@
+/**
+ * The loop of everything that learns from a fixed set of examples: batches in a seeded order, one optimiser step each,
+ * validation, checkpoints, metrics. What the loss is, the learner knows.
+ */
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { type PpoConfig, type SftConfig, UserError } from '../../config/index.js';
+import { DataLoader, type ItemSource, type RlItem } from '../../data/index.js';
+import { type Checkpointed, Checkpoints } from '../checkpoints.js';
+import type { PpoTrainer } from '../ppo.js';
+import { JsonlTracker, type Tracker, TrackerSet } from '../trackers/index.js';
+import { LossConsole } from './console.js';
+import type { Learner } from './learner.js';
+
+export interface RunOptions {
+  config: SftConfig;
+  /** Further places for metrics. */
+  trackers?: readonly Tracker[];
+  /** Finish the step, save and stop. */
+  signal?: AbortSignal;
+  /** Where console lines go. */
+  write?: (line: string) => void;
+}
+
+export interface RunResult {
+  globalStep: number;
+  /** The last step's metrics. */
+  metrics: Record<string, number>;
+  runFolder: string;
+  /** The checkpoint that was written last, if one was. */
+  checkpoint: string | null;
+  interrupted: boolean;
+}
+
+export interface FineTuneParts<Item> {
+  train: ItemSource<Item>;
+  validation: ItemSource<Item> | null;
+  createLearner(totalSteps: number): Promise<Learner<Item>>;
+}
+
+export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<Item>): Promise<RunResult> {
+  const { config, signal } = options;
+  const { trainer: settings, data } = config;
+  checkOneDevice(settings);
+  if (parts.train.length < data.train_batch_size)
+    throw new UserError(
+      `there are ${parts.train.length} training examples, fewer than data.train_batch_size=${data.train_batch_size}; ` +
+        'lower that or add data',
+      { exitCode: 2 },
+    );
+  const loader = new DataLoader(parts.train, {
+    batchSize: data.train_batch_size,
+    shuffle: data.shuffle,
+    seed: settings.seed,
+    dropLast: true,
+  });
+  const totalSteps = settings.total_training_steps ?? loader.batchesPerEpoch * settings.total_epochs;
+  const runFolder = settings.default_local_dir;
+  await mkdir(runFolder, { recursive: true });
+  const learner = await parts.createLearner(totalSteps);
+  const checkpoints = stepCheckpoints(settings, learner, loader);
+  const trackers = new TrackerSet([
+    new JsonlTracker(path.join(runFolder, 'metrics.jsonl')),
+    ...([settings.logger].flat().includes('console')
+      ? [new LossConsole(totalSteps, options.write ?? ((line) => console.log(line)))]
+      : []),
+    ...(options.trackers ?? []),
+  ]);
+  const result: RunResult = { globalStep: 0, metrics: {}, runFolder, checkpoint: null, interrupted: false };
+  try {
+    // The trainer's checkpoints ask for a KL controller, which fine-tuning has not: it is a plain number that stays 0.
+    const state = { globalStep: 0, klController: { state: () => ({ value: 0 }), restore: () => {} } };
+    const trainer = state as unknown as PpoTrainer;
+    state.globalStep = await checkpoints.resume(trainer);
+    if (state.globalStep > 0) options.write?.(`going on after step ${state.globalStep}`);
+    await writeFile(path.join(runFolder, 'config.json'), `${JSON.stringify(config, null, 2)}\n`);
+    while (state.globalStep < totalSteps && !result.interrupted) {
+      const started = performance.now();
+      const epoch = loader.epochIndex;
+      const items = await loader.next();
+      const metrics = learner.step(items, state.globalStep);
+      state.globalStep++;
+      const seconds = (performance.now() - started) / 1000;
+      metrics['train/epoch'] = epoch;
+      metrics['timing_s/step'] = seconds;
+      if (metrics['train/tokens'] !== undefined)
+        metrics['train/tokens_per_second'] = metrics['train/tokens'] / Math.max(seconds, 1e-9);
+      const last = state.globalStep === totalSteps;
+      const isDue = (every: number): boolean => every > 0 && state.globalStep % every === 0;
+      if (parts.validation && (last || isDue(settings.test_freq)))
+        Object.assign(metrics, learner.validate(await parts.validation.items(range(parts.validation.length))));
+      // A signal that came while the step ran is heard here: what was learnt is saved before the run ends.
+      await new Promise((resolve) => setImmediate(resolve));
+      result.interrupted = signal?.aborted ?? false;
+      if (last || result.interrupted || isDue(settings.save_freq)) result.checkpoint = await checkpoints.save(trainer);
+      trackers.log(metrics, state.globalStep);
+      result.metrics = metrics;
+    }
+    result.globalStep = state.globalStep;
+    return result;
+  } finally {
+    await trackers.finish();
+    learner.close();
+  }
+}
+
+/**
+ * The trainer's own step folders. They read no more of the configuration than the keys given here, and of the loader no
+ * more than its place in the data.
+ */
+function stepCheckpoints<Item>(settings: SftConfig['trainer'], learner: Learner<Item>, loader: DataLoader<Item>) {
+  const { default_local_dir, resume_mode, resume_from_path, max_ckpt_to_keep } = settings;
+  const trainer = { default_local_dir, resume_mode, resume_from_path, max_actor_ckpt_to_keep: max_ckpt_to_keep };
+  const member: Checkpointed = {
+    name: 'actor',
+    saveCheckpoint: (folder) => learner.saveCheckpoint(folder),
+    loadCheckpoint: (folder) => learner.loadCheckpoint(folder),
+  };
+  return new Checkpoints({ trainer } as unknown as PpoConfig, [member], loader as unknown as DataLoader<RlItem>);
+}
+
+function checkOneDevice({ nnodes, n_gpus_per_node }: SftConfig['trainer']): void {
+  if (nnodes * n_gpus_per_node > 1)
+    throw new UserError(
+      `trainer.nnodes=${nnodes} and trainer.n_gpus_per_node=${n_gpus_per_node} ask for ${nnodes * n_gpus_per_node} ` +
+        'devices; fine-tuning runs on one. Set both to 1',
+      { exitCode: 2 },
+    );
+}
+
+function range(length: number): number[] {
+  return Array.from({ length }, (_, index) => index);
+}

@@ -1,0 +1,55 @@
+import type { SftConfig } from '../../config/index.js';
+import type { SftItem } from '../../data/index.js';
+import type { CausalLM } from '../../models/transformer.js';
+import { type SupervisedExample, supervisedLoss, supervisedStep } from '../../workers/supervised.js';
+import type { Learner } from './learner.js';
+import { cutMicroBatches } from './micro-batches.js';
+import { loadTrainable, loadTrained, type ModelSource, saveTrained } from './model.js';
+import { createOptimizer, type ScheduledOptimizer } from './optimizer.js';
+
+/** Raises the likelihood of the learned tokens of every example. */
+export class SftLearner implements Learner<SftItem> {
+  private constructor(
+    private readonly config: SftConfig,
+    private readonly source: ModelSource,
+    readonly model: CausalLM,
+    private readonly optim: ScheduledOptimizer,
+  ) {}
+
+  static async create(config: SftConfig, source: ModelSource, totalSteps: number): Promise<SftLearner> {
+    const model = await loadTrainable(config, source);
+    return new SftLearner(config, source, model, createOptimizer(model, config.optim, totalSteps));
+  }
+
+  step(items: readonly SftItem[], progress: number): Record<string, number> {
+    const lr = this.optim.schedule(progress);
+    const { loss, gradNorm } = supervisedStep(this.model, this.optim.optimizer, this.cut(items), {
+      gradClip: this.config.optim.clip_grad || Number.POSITIVE_INFINITY,
+      recompute: this.config.model.enable_gradient_checkpointing && this.model.device !== 'cpu',
+    });
+    const tokens = items.reduce((sum, { inputIds }) => sum + inputIds.length, 0);
+    return { 'train/loss': loss, 'train/grad_norm': gradNorm, 'train/lr': lr, 'train/tokens': tokens };
+  }
+
+  validate(items: readonly SftItem[]): Record<string, number> {
+    return { 'val/loss': supervisedLoss(this.model, this.cut(items)) };
+  }
+
+  saveCheckpoint(folder: string): Promise<void> {
+    return saveTrained(folder, this.model, this.optim.optimizer, this.source, this.config.model.partial_pretrain);
+  }
+
+  loadCheckpoint(folder: string): Promise<void> {
+    return loadTrained(folder, this.model, this.optim.optimizer, this.config.checkpoint.load_contents);
+  }
+
+  close(): void {
+    this.optim.optimizer.dispose();
+    this.model.dispose();
+  }
+
+  private cut(items: readonly SftItem[]): SupervisedExample[][] {
+    const parts = cutMicroBatches(items, ({ inputIds }) => inputIds.length, this.config.data);
+    return parts.map((part) => part.map(({ inputIds, lossMask }) => ({ tokenIds: inputIds, lossMask })));
+  }
+}
