@@ -1,17 +1,46 @@
-import type { Tracker } from './index.js';
+import type { Metrics, Tracker } from './types.js';
+import { clock, count, klOf, short, validationScores } from './words.js';
 
-/** One line a step with what people look at first. */
+/** Plain lines, for logs and pipes: one a step with what people look at first. */
 export class ConsoleTracker implements Tracker {
   readonly name = 'console';
+  private firstStep: number | null = null;
+  private readonly started: number;
+
   constructor(
     private readonly totalSteps: number,
     private readonly write: (line: string) => void = (line) => process.stdout.write(`${line}\n`),
-  ) {}
-  log(metrics: Readonly<Record<string, number>>, step: number): void {
-    const show = (name: string, label: string, digits = 3): string =>
-      metrics[name] === undefined ? '' : ` ${label} ${metrics[name].toFixed(digits)}`;
-    const validation = Object.entries(metrics).filter(([name]) => name.startsWith('val-core/'));
-    const line = `step ${step}/${this.totalSteps}${show('critic/score/mean', 'score')}${show('actor/entropy', 'entropy')}${show('actor/ppo_kl', 'kl', 5)}${show('response_length/mean', 'length', 1)}${show('actor/grad_norm', 'grad', 2)}${show('perf/throughput', 'tok/s', 0)}${show('timing_s/step', 's/step', 2)}`;
-    this.write(line + validation.map(([name, value]) => ` ${name} ${value.toFixed(3)}`).join(''));
+    private readonly now: () => number = () => performance.now() / 1000,
+  ) {
+    this.started = now();
+  }
+
+  log(metrics: Metrics, step: number): void {
+    const show = (label: string, value: number | undefined, say = short): string[] =>
+      value === undefined ? [] : [`${label} ${say(value)}`];
+    const parts = [
+      ...show('score', metrics['critic/score/mean']),
+      ...show('loss', metrics['train/loss']),
+      ...show('entropy', metrics['actor/entropy']),
+      ...show('kl', klOf(metrics)),
+      ...show('length', metrics['response_length/mean']),
+      ...show('grad', metrics['actor/grad_norm']),
+      ...show('tok/s', metrics['perf/throughput'], count),
+      ...show('s/step', metrics['timing_s/step']),
+      ...show('left', this.secondsLeft(step), clock),
+      ...validationScores(metrics).map(([label, value]) => `val ${label} ${short(value)}`),
+    ];
+    this.write(`step ${step}/${this.totalSteps} ${parts.join(' ')}`.trimEnd());
+  }
+
+  notice(text: string): void {
+    this.write(text);
+  }
+
+  private secondsLeft(step: number): number | undefined {
+    if (step === 0) return undefined;
+    this.firstStep ??= step;
+    const done = step - this.firstStep + 1;
+    return ((this.now() - this.started) / done) * (this.totalSteps - step);
   }
 }
