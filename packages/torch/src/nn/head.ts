@@ -35,11 +35,17 @@ export interface HeadResult {
 }
 
 const chunkBytes = 256 * 2 ** 20;
+/** On CUDA logits stay in the model's dtype, and larger chunks mean fewer sums into the weight's gradient. */
+const cudaChunkBytes = 2 ** 30;
 
 export class LogProbHead {
   private kept: (Tensor | null)[] = [];
   private readonly chunk: number;
   private readonly scale: number;
+  /** One kernel from logits to log-probs, one back; elsewhere libtorch's own operators in float32. */
+  private readonly fused: boolean;
+  /** Per chunk, for the way back of the fused kernels. */
+  private readonly statistics: { normalizer: Tensor; entropy: Tensor }[] = [];
   readonly result: HeadResult;
 
   /**
@@ -54,10 +60,12 @@ export class LogProbHead {
     private readonly options: LogProbHeadOptions = {},
   ) {
     const vocabulary = weight.size(0);
-    this.chunk = options.chunkTokens ?? Math.max(64, Math.floor(chunkBytes / (4 * vocabulary)));
+    this.fused = hidden.device.startsWith('cuda');
+    const bytes = this.fused ? cudaChunkBytes / (weight.nbytes / weight.numel) : chunkBytes / 4;
+    this.chunk = options.chunkTokens ?? Math.max(64, Math.floor(bytes / vocabulary));
     this.scale = 1 / (options.temperature ?? 1);
     const keep = (options.train ?? false) && 4 * vocabulary * hidden.size(0) <= (options.keepBytes ?? chunkBytes);
-    this.result = noGrad(() => scope(() => this.forward(keep)));
+    this.result = noGrad(() => scope(() => (this.fused ? this.forwardFused(keep) : this.forward(keep))));
     for (const value of Object.values(this.result)) (value as Tensor | null)?.keep();
   }
 
@@ -87,6 +95,10 @@ export class LogProbHead {
         if (keep) this.kept.push(probabilities.keep());
       });
     }
+    return this.gather(logProbs, entropies, squares);
+  }
+
+  private gather(logProbs: Tensor[], entropies: Tensor[], squares: Tensor[]): HeadResult {
     const join = (parts: Tensor[]): Tensor => {
       const joined = parts.length === 0 ? empty([0]) : parts.length === 1 ? parts[0]!.clone() : cat(parts);
       for (const part of parts) part.dispose();
@@ -97,6 +109,68 @@ export class LogProbHead {
       entropy: this.options.entropy ? join(entropies) : null,
       sumPiSquared: this.options.sumPiSquared ? join(squares) : null,
     };
+  }
+
+  private forwardFused(keep: boolean): HeadResult {
+    const tokens = this.hidden.size(0);
+    const logProbs: Tensor[] = [];
+    const entropies: Tensor[] = [];
+    const squares: Tensor[] = [];
+    for (let start = 0; start < tokens; start += this.chunk) {
+      const length = Math.min(this.chunk, tokens - start);
+      scope(() => {
+        const logits = aten.linear(this.hidden.narrow(0, start, length), this.weight);
+        const targets = this.targets.narrow(0, start, length);
+        const [logProb, normalizer, entropy, square] = aten.verlet_token_log_probs(logits, targets, this.scale);
+        logProbs.push(logProb.keep());
+        if (this.options.sumPiSquared) squares.push(square.keep());
+        if (this.options.entropy) entropies.push(entropy.clone().keep());
+        if (this.options.train) this.statistics.push({ normalizer: normalizer.keep(), entropy: entropy.keep() });
+        if (keep) this.kept.push(logits.keep());
+      });
+    }
+    return this.gather(logProbs, entropies, squares);
+  }
+
+  /** The logits' gradient of one chunk, in the hidden states' dtype. */
+  private gradLogits(
+    start: number,
+    length: number,
+    index: number,
+    gradLogProbs: Tensor,
+    gradEntropy: Tensor | null,
+  ): Tensor {
+    const probabilities = this.kept[index] ?? aten.softmax_int(this.logits(start, length), -1);
+    const targets = this.targets.narrow(0, start, length).unsqueeze(1);
+    const outer = gradLogProbs.narrow(0, start, length).unsqueeze(1);
+    // d logp / d logit = onehot - p;  d entropy / d logit = -p (log p + entropy)
+    let gradLogits: Tensor;
+    if (gradEntropy) {
+      const logs = probabilities.log().clamp(-1e4);
+      const entropy = probabilities.mul(logs).sum(-1, true).neg();
+      const inner = gradEntropy.narrow(0, start, length).unsqueeze(1);
+      gradLogits = logs.add_(entropy).mul_(inner).add_(outer).mul_(probabilities).mul_(-1);
+    } else gradLogits = probabilities.mul(outer.neg());
+    gradLogits.scatterAdd_(1, targets, outer.contiguous());
+    if (this.scale !== 1) gradLogits.mul_(this.scale);
+    return this.hidden.dtype === 'float32' ? gradLogits : gradLogits.to(this.hidden.dtype);
+  }
+
+  private gradLogitsFused(start: number, length: number, index: number, outer: Tensor, inner: Tensor | null): Tensor {
+    const logits = this.kept[index] ?? aten.linear(this.hidden.narrow(0, start, length), this.weight);
+    const { normalizer, entropy } = this.statistics[index]!;
+    const targets = this.targets.narrow(0, start, length);
+    const gradLogProbs = outer.narrow(0, start, length);
+    const gradEntropy = inner?.narrow(0, start, length) ?? null;
+    return aten.verlet_token_log_probs_backward_(
+      logits,
+      targets,
+      normalizer,
+      entropy,
+      gradLogProbs,
+      gradEntropy,
+      this.scale,
+    );
   }
 
   /**
@@ -115,20 +189,9 @@ export class LogProbHead {
         for (let start = 0, index = 0; start < tokens; start += this.chunk, index++) {
           const length = Math.min(this.chunk, tokens - start);
           const part = scope(() => {
-            const probabilities = this.kept[index] ?? aten.softmax_int(this.logits(start, length), -1);
-            const targets = this.targets.narrow(0, start, length).unsqueeze(1);
-            const outer = gradLogProbs.narrow(0, start, length).unsqueeze(1);
-            // d logp / d logit = onehot - p;  d entropy / d logit = -p (log p + entropy)
-            let gradLogits: Tensor;
-            if (gradEntropy) {
-              const logs = probabilities.log().clamp(-1e4);
-              const entropy = probabilities.mul(logs).sum(-1, true).neg();
-              const inner = gradEntropy.narrow(0, start, length).unsqueeze(1);
-              gradLogits = logs.add_(entropy).mul_(inner).add_(outer).mul_(probabilities).mul_(-1);
-            } else gradLogits = probabilities.mul(outer.neg());
-            gradLogits.scatterAdd_(1, targets, outer.contiguous());
-            if (this.scale !== 1) gradLogits.mul_(this.scale);
-            const narrow = this.hidden.dtype === 'float32' ? gradLogits : gradLogits.to(this.hidden.dtype);
+            const narrow = this.fused
+              ? this.gradLogitsFused(start, length, index, gradLogProbs, gradEntropy)
+              : this.gradLogits(start, length, index, gradLogProbs, gradEntropy);
             if (weightParameter?.trainable) {
               const own = narrow.t().mm(this.hidden.narrow(0, start, length));
               if (weightGradient) weightGradient.add_(own);
@@ -153,6 +216,10 @@ export class LogProbHead {
   dispose(): void {
     for (const tensor of this.kept) tensor?.dispose();
     this.kept = [];
+    for (const { normalizer, entropy } of this.statistics.splice(0)) {
+      normalizer.dispose();
+      entropy.dispose();
+    }
   }
 }
 
