@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // npm run bench -w packages/torch: this package beside Python's torch on this machine, in turns, best times. Without Python torch
-// only our own times are printed. VERLET_PYTHON names the Python; --threads and --turns change the load.
+// only our own times are printed. VERLET_PYTHON names the Python; --threads and --turns change the load. On a machine that others
+// use too, --threads 1 --clock cpu counts CPU time instead of the clock on the wall.
 import { spawnSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -11,6 +12,7 @@ const { values } = parseArgs({
   options: {
     threads: { type: 'string', default: String(availableParallelism()) },
     turns: { type: 'string', default: '3' },
+    clock: { type: 'string', default: 'wall' },
   },
 });
 const [threads, turns] = [Number(values.threads), Number(values.turns)];
@@ -22,7 +24,7 @@ const python = process.env.VERLET_PYTHON ?? 'python3';
 const goals = { 'tiny add': 1.5, 'matmul 1024 fp32': 1.05, 'transformer train step': 1.1 };
 
 function runOnce(command, file) {
-  const outcome = spawnSync(command, [here(file), String(threads)], {
+  const outcome = spawnSync(command, [here(file), String(threads), values.clock], {
     encoding: 'utf8',
     timeout: deadlineMs,
   });
@@ -51,7 +53,7 @@ const show = (microseconds) =>
   microseconds >= 1000 ? `${(microseconds / 1000).toFixed(2)} ms` : `${microseconds.toFixed(2)} us`;
 const version = theirs.version ? `Python torch ${theirs.version}` : 'Python torch: none';
 console.log(
-  `libtorch ${buildInfo().version}, Node ${process.versions.node}, ${version}, ${threads} threads, best of ${turns} turns\n`,
+  `libtorch ${buildInfo().version}, Node ${process.versions.node}, ${version}, ${threads} threads, ${values.clock} time, best of ${turns} turns\n`,
 );
 console.log(`${'what'.padEnd(28)}${'@verlet/torch'.padStart(15)}${'Python'.padStart(12)}${'ratio'.padStart(8)}  goal`);
 for (const [name, time] of Object.entries(ours.times)) {
