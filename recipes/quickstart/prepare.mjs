@@ -18,7 +18,7 @@ export const sizes = {
 };
 
 /** @returns {Promise<{ model: string, train: string, test: string }>} */
-export async function prepare(folder, { seed = 1, sftSteps = 200, onStep = () => {} } = {}) {
+export async function prepare(folder, { seed = 1, sftSteps = 400, onStep = () => {} } = {}) {
   await mkdir(folder, { recursive: true });
   const test = problems(256, seed + 1);
   const held = new Set(test.map((item) => item.question));
@@ -72,7 +72,7 @@ export async function prepare(folder, { seed = 1, sftSteps = 200, onStep = () =>
   const optimizer = new AdamW(model.namedParameters(), { lr: 3e-3, weightDecay: 0.01 });
   const draw = generator(seed + 2);
   for (let step = 1; step <= sftSteps; step++) {
-    const batch = Array.from({ length: 128 }, () => examples[draw(examples.length)]);
+    const batch = Array.from({ length: 64 }, () => examples[draw(examples.length)]);
     optimizer.lr = 3e-3 * Math.min(1, step / 20) * (1 - 0.9 * (step / sftSteps));
     onStep(step, sftSteps, supervisedStep(model, optimizer, [batch], { gradClip: 1 }).loss);
   }

@@ -68,8 +68,10 @@ export abstract class Module {
     return count;
   }
 
+  /** Frees the parameters of this module and of those inside it. */
   dispose(): void {
-    for (const parameter of this.parameters()) parameter.dispose();
+    for (const value of Object.values(this).flat(8))
+      if (value instanceof Parameter || value instanceof Module) value.dispose();
   }
 }
 

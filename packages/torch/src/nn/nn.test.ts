@@ -99,7 +99,12 @@ describe('log-prob head', () => {
     const entropy = logs.exp().mul(logs).sum(-1).neg();
     logProbs.mul(gradLogProbs).sum().add(entropy.mul(gradEntropy).sum()).backward();
 
-    const head = new nn.LogProbHead(hidden, weight, targets, { ...options, entropy: true, sumPiSquared: true, train: true });
+    const head = new nn.LogProbHead(hidden, weight, targets, {
+      ...options,
+      entropy: true,
+      sumPiSquared: true,
+      train: true,
+    });
     expect(maxDifference(head.result.logProbs, logProbs)).toBeLessThan(1e-5);
     expect(maxDifference(head.result.entropy!, entropy)).toBeLessThan(1e-5);
     expect(maxDifference(head.result.sumPiSquared!, logs.exp().square().sum(-1))).toBeLessThan(1e-5);
@@ -117,6 +122,12 @@ describe('log-prob head', () => {
     const head = new nn.LogProbHead(hidden, weight, targets, { chunkTokens: 256, keepBytes: 1 << 20, train: true });
     const kept = liveTensors().bytes - before;
     expect(kept).toBeLessThan(tokens * vocabulary * 4 * 0.01);
-    head.backward(noGrad(() => randn([tokens])), null, weight).dispose();
+    head
+      .backward(
+        noGrad(() => randn([tokens])),
+        null,
+        weight,
+      )
+      .dispose();
   });
 });

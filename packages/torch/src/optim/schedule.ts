@@ -4,7 +4,7 @@ export interface LrScheduleOptions {
   type: 'constant' | 'linear' | 'cosine';
   /** Steps of the whole run; linear and cosine end there. */
   totalSteps?: number;
-  /** Steps that climb from the lowest rate to the full one. A negative number asks for `warmupRatio`, as in verl. */
+  /** Steps that climb from 0 to the full rate. A negative number asks for `warmupRatio`, as in verl. */
   warmupSteps?: number;
   /** Warm-up as a share of `totalSteps`. */
   warmupRatio?: number;
@@ -42,7 +42,7 @@ export function lrSchedule(options: LrScheduleOptions): (step: number) => number
     throw new RangeError(`a ${type} schedule needs totalSteps, got ${totalSteps}`);
 
   const progress = (step: number) => Math.min(1, (step - warmup) / Math.max(1, totalSteps - warmup));
-  const climb = (step: number) => minLrRatio + (1 - minLrRatio) * (step / Math.max(1, warmup));
+  const climb = (step: number) => step / Math.max(1, warmup);
   if (type === 'linear') return (step) => (step < warmup ? climb(step) : 1 - (1 - minLrRatio) * progress(step));
   return (step) => {
     if (step < warmup) return climb(step);

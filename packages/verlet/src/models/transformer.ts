@@ -158,6 +158,11 @@ export class Decoder extends nn.Module {
     this.rope = new RopeTable(config, options.device ?? 'cpu', options.dtype ?? 'float32');
   }
 
+  override dispose(): void {
+    super.dispose();
+    this.rope.dispose();
+  }
+
   /** Makes the rotary table long enough; needed before a CUDA graph is captured, since the table moves when it grows. */
   reservePositions(length: number): void {
     this.rope.reserve(length);

@@ -1,4 +1,5 @@
 /** What a batch looked like, under verl's names. */
+import { scope } from '@verlet/torch';
 
 import type { DataProto } from '../protocol/index.js';
 import { maximum, mean, minimum, standardDeviation } from './statistics.js';
@@ -113,12 +114,14 @@ export interface TimingSources {
 }
 
 export function timingMetrics({ timing, batch, devices }: TimingSources): Record<string, number> {
-  const totalTokens = batch.tensor('attention_mask').sum().item();
-  const responseTokens = batch
-    .tensor('attention_mask')
-    .narrow(1, batch.tensor('prompts').size(1), batch.tensor('responses').size(1))
-    .sum()
-    .item();
+  const { totalTokens, responseTokens } = scope(() => ({
+    totalTokens: batch.tensor('attention_mask').sum().item(),
+    responseTokens: batch
+      .tensor('attention_mask')
+      .narrow(1, batch.tensor('prompts').size(1), batch.tensor('responses').size(1))
+      .sum()
+      .item(),
+  }));
   const metrics: Record<string, number> = {};
   for (const [name, seconds] of Object.entries(timing)) metrics[`timing_s/${name}`] = seconds;
   const perToken: Record<string, number> = {

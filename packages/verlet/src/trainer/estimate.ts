@@ -71,7 +71,7 @@ export function addAdvantages(parts: EstimateParts, batch: DataProto): Record<st
       oldLogProbs: batch.tensor('old_log_probs'),
       rolloutLogProbs: batch.tensor('rollout_log_probs'),
       responseMask: batch.tensor('response_mask'),
-      config: correction as never,
+      config: correction,
     });
     if (corrected.weights) batch.set('rollout_is_weights', corrected.weights);
     batch.set('response_mask', corrected.responseMask);
@@ -103,7 +103,7 @@ export function addAdvantages(parts: EstimateParts, batch: DataProto): Record<st
     sumPiSquared: batch.batch.get('sum_pi_squared'),
     rolloutIsWeights: batch.batch.get('rollout_is_weights'),
     extraScores: extraScores(batch, algorithm.gdpo_reward_keys),
-    config: algorithm as never,
+    config: algorithm,
   });
   responseMask.dispose();
   batch.set('advantages', advantages);
@@ -114,14 +114,14 @@ export function addAdvantages(parts: EstimateParts, batch: DataProto): Record<st
 function extraScores(batch: DataProto, keys: readonly string[] | null): Record<string, number[]> | undefined {
   if (!keys) return undefined;
   const extras = batch.column<Record<string, unknown>>('reward_extra_info');
-  return Object.fromEntries(keys.map((key) => [key, extras.map((extra) => Number(extra[key] ?? 0))]));
+  return Object.fromEntries(keys.map((key) => [key, extras.map((extra) => Number(extra[key]))]));
 }
 
 /** PF-PPO: rows drawn again by their score; a new batch when it is on. */
 export function resampleByScore(config: PpoConfig, batch: DataProto, step: number): DataProto {
   if (!config.algorithm.use_pf_ppo) return batch;
   const totals = batch.tensor('token_level_scores').sum(-1);
-  const rows = pfPpoResample(Array.from(totals.toFloat32Array()), config.algorithm.pf_ppo as never, seededRandom(step));
+  const rows = pfPpoResample(Array.from(totals.toFloat32Array()), config.algorithm.pf_ppo, seededRandom(step));
   totals.dispose();
   const drawn = batch.selectIdxs(rows);
   batch.dispose();

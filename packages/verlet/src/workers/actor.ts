@@ -7,6 +7,7 @@ import {
   type LossAggMode,
   type PolicyLossConfig,
   policyLoss,
+  type RolloutCorrectionConfig,
 } from '../algorithms/index.js';
 import { PackedAttention } from '../models/attention.js';
 import type { CausalLM } from '../models/transformer.js';
@@ -22,6 +23,8 @@ export interface ActorUpdateConfig extends PolicyLossConfig {
   kl_loss_coef: number;
   kl_loss_type: string;
   grad_clip: number;
+  /** `algorithm.rollout_correction`; bypass mode reads it. */
+  rollout_correction?: Partial<RolloutCorrectionConfig> | null;
 }
 
 export interface UpdateOptions {
@@ -57,7 +60,9 @@ export class ActorUpdater {
     const rows = microBatches.flat();
     const counts = this.globalCounts(source, rows, options);
     this.model.clearGradients();
-    for (const micro of microBatches) scope(() => this.accumulate(batch, source, micro, counts, metrics, options));
+    metrics.addParts(
+      microBatches.map((micro) => scope(() => this.accumulate(batch, source, micro, counts, metrics, options))),
+    );
     const gradients = new Map<string, Tensor>();
     for (const [name, parameter] of this.model.namedParameters())
       if (parameter.gradient) gradients.set(name, parameter.gradient);
@@ -97,7 +102,7 @@ export class ActorUpdater {
     counts: GlobalCounts,
     metrics: MetricList,
     options: UpdateOptions,
-  ): void {
+  ): Record<string, number> {
     const { model, config } = this;
     const packed = packRows(source, rows, model.device);
     const context = new PackedAttention(packed.lengths, model.device);
@@ -120,7 +125,7 @@ export class ActorUpdater {
     head.result.logProbs.dispose();
     head.result.entropy?.dispose();
 
-    const { loss, report } = this.loss({ logProb, entropy, mask, column, counts });
+    const { loss, losses, report } = this.loss({ logProb, entropy, mask, column, counts });
     metrics.add(report);
     if (isFirstPass) metrics.add(firstPassMetrics(logProb, entropy, column('rollout_log_probs'), mask));
     const inputs = entropy ? [logProb, entropy] : [logProb];
@@ -139,6 +144,7 @@ export class ActorUpdater {
     );
     context.dispose();
     packed.dispose();
+    return losses;
   }
 
   private loss(parts: {
@@ -147,7 +153,7 @@ export class ActorUpdater {
     mask: Tensor;
     column: (key: string) => Tensor | null;
     counts: GlobalCounts;
-  }): { loss: Tensor; report: Record<string, number> } {
+  }): { loss: Tensor; losses: Record<string, number>; report: Record<string, number> } {
     const { config } = this;
     const { logProb, entropy, mask, column, counts } = parts;
     // Without a recomputation the policy that sampled is the policy as it is now: the ratio is 1 and only its gradient counts.
@@ -162,12 +168,14 @@ export class ActorUpdater {
       config,
       rolloutIsWeights: column('rollout_is_weights'),
       rolloutLogProb: column('rollout_log_probs'),
+      rolloutCorrection: config.rollout_correction,
     });
-    const report: Record<string, number> = { ...metrics, 'actor/pg_loss': policy.item() };
+    const report: Record<string, number> = { ...metrics };
+    const losses: Record<string, number> = { 'actor/pg_loss': policy.item() };
     let loss = policy;
     if (entropy && config.entropy_coeff !== 0) {
       const mean = aggLoss(entropy, mask, config.loss_agg_mode, counts);
-      report['actor/entropy_loss'] = mean.item();
+      losses['actor/entropy_loss'] = mean.item();
       loss = loss.sub(mean.mul(config.entropy_coeff));
     }
     if (config.use_kl_loss) {
@@ -177,12 +185,12 @@ export class ActorUpdater {
         config.loss_agg_mode,
         counts,
       );
-      report['actor/kl_loss'] = kl.item();
+      losses['actor/kl_loss'] = kl.item();
       report['actor/kl_coef'] = config.kl_loss_coef;
       loss = loss.add(kl.mul(config.kl_loss_coef));
     }
     if (!Number.isFinite(loss.item())) throw new NonFiniteError(`the actor's loss is ${loss.item()}`);
-    return { loss, report };
+    return { loss, losses, report };
   }
 }
 

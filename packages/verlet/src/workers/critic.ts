@@ -65,7 +65,7 @@ export class CriticUpdater {
       globalBatchSize: options.sumOverRanks(sequences),
     };
     this.model.clearGradients();
-    for (const micro of microBatches)
+    const losses = microBatches.map((micro) =>
       scope(() => {
         const { model } = this;
         const packed = packRows(source, micro, model.device);
@@ -86,7 +86,8 @@ export class CriticUpdater {
           counts,
         });
         if (!Number.isFinite(loss.item())) throw new NonFiniteError(`the critic's loss is ${loss.item()}`);
-        metrics.add({ ...report, 'critic/vf_loss': loss.item() });
+        metrics.add(report);
+        const value = loss.item();
         const [gradPredicted] = grad([loss], [vpreds]);
         const parameters = [...model.score.parameters()].filter((parameter) => parameter.trainable);
         const [gradHidden, ...own] = grad(
@@ -106,7 +107,10 @@ export class CriticUpdater {
         );
         context.dispose();
         packed.dispose();
-      });
+        return { 'critic/vf_loss': value };
+      }),
+    );
+    metrics.addParts(losses);
     const gradients = new Map<string, Tensor>();
     for (const [name, parameter] of this.model.namedParameters())
       if (parameter.gradient) gradients.set(name, parameter.gradient);

@@ -10,6 +10,14 @@ export class MetricList {
     }
   }
 
+  /** Parts of one number, given micro-batch by micro-batch with global counts: they add up, and count as one value. */
+  addParts(parts: readonly Readonly<Record<string, number>>[]): void {
+    const totals: Record<string, number> = {};
+    for (const part of parts)
+      for (const [name, value] of Object.entries(part)) totals[name] = (totals[name] ?? 0) + value;
+    this.add(totals);
+  }
+
   lists(): Record<string, number[]> {
     return Object.fromEntries(this.values);
   }

@@ -1,5 +1,5 @@
 /** Trajectories as the rows of a batch: prompts padded on the left, responses on the right, verl's names. */
-import { type Tensor, tensor } from '@verlet/torch';
+import { scope, type Tensor, tensor } from '@verlet/torch';
 import type { Trajectory } from '../agents/index.js';
 import { DataProto } from '../protocol/index.js';
 
@@ -37,20 +37,22 @@ export function trajectoriesToBatch(trajectories: readonly Trajectory[], widths:
   }
   const long = (values: Int32Array | Uint8Array, columns: number): Tensor =>
     tensor(values, { shape: [rows, columns], dtype: 'int64' });
-  const all = long(inputIds, width);
-  return DataProto.fromDict({
-    tensors: {
-      input_ids: all,
-      attention_mask: long(attentionMask, width),
-      position_ids: long(positionIds, width),
-      prompts: all.narrow(1, 0, promptLength).contiguous(),
-      responses: all.narrow(1, promptLength, responseLength).contiguous(),
-      response_mask: long(responseMask, responseLength),
-      rollout_log_probs: tensor(rolloutLogProbs, { shape: [rows, responseLength] }),
-    },
-    nonTensors: {
-      __num_turns__: trajectories.map((trajectory) => trajectory.numTurns),
-      trajectory: trajectories.map(({ segments: _, ...rest }) => rest),
-    },
+  return scope(() => {
+    const all = long(inputIds, width);
+    return DataProto.fromDict({
+      tensors: {
+        input_ids: all,
+        attention_mask: long(attentionMask, width),
+        position_ids: long(positionIds, width),
+        prompts: all.narrow(1, 0, promptLength).contiguous(),
+        responses: all.narrow(1, promptLength, responseLength).contiguous(),
+        response_mask: long(responseMask, responseLength),
+        rollout_log_probs: tensor(rolloutLogProbs, { shape: [rows, responseLength] }),
+      },
+      nonTensors: {
+        __num_turns__: trajectories.map((trajectory) => trajectory.numTurns),
+        trajectory: trajectories.map(({ segments: _, ...rest }) => rest),
+      },
+    });
   });
 }
