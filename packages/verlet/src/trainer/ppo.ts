@@ -13,8 +13,10 @@ import type { Checkpoints } from './checkpoints.js';
 import { collect } from './collect.js';
 import { dataMetrics, meanOverMask, mismatchMetrics, timingMetrics } from './data-metrics.js';
 import { addAdvantages, addLogProbsAndValues, type EstimateParts, resampleByScore } from './estimate.js';
+import type { Guards } from './guards/index.js';
 import type { RewardLoop } from './reward-loop.js';
 import { StepTimer } from './step-timer.js';
+import type { TraceRecorder } from './trace/index.js';
 import type { TrackerSet } from './trackers/index.js';
 import type { Validator } from './validation.js';
 
@@ -42,6 +44,8 @@ export interface PpoParts {
   validator: Validator | null;
   checkpoints: Checkpoints;
   trackers: TrackerSet;
+  guards?: Guards;
+  trace?: TraceRecorder;
   totalSteps: number;
   /** Ranks that share a batch. */
   worldSize: number;
@@ -70,6 +74,7 @@ export class PpoTrainer {
     const { config, validator, checkpoints, trackers, totalSteps } = this.parts;
     const { val_before_train, val_only, test_freq, save_freq } = config.trainer;
     this.globalStep = await checkpoints.resume(this);
+    await trackers.start(this.globalStep);
     if (validator && (val_only || (val_before_train && this.globalStep === 0)))
       trackers.log(await validator.run(this.globalStep), this.globalStep);
     if (val_only) return;
@@ -78,7 +83,7 @@ export class PpoTrainer {
       this.globalStep++;
       const last = this.globalStep === totalSteps;
       const isTurn = (every: number): boolean => every > 0 && (last || this.globalStep % every === 0);
-      const timer = new StepTimer();
+      const timer = new StepTimer(this.parts.trace);
       const metrics = await this.step(timer);
       if (validator && isTurn(test_freq))
         Object.assign(metrics, await timer.time('testing', () => validator.run(this.globalStep)));
@@ -121,6 +126,7 @@ export class PpoTrainer {
     // N: what happened
     Object.assign(metrics, dataMetrics(batch, { useCritic: critic !== null }));
     Object.assign(metrics, timingMetrics({ timing: timer.seconds, batch, devices: worldSize }));
+    Object.assign(metrics, this.parts.guards?.check(batch, metrics, this.globalStep));
     await this.parts.trackers.rollouts(batch, this.globalStep);
     batch.dispose();
     return metrics;

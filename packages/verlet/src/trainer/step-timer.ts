@@ -1,12 +1,16 @@
-/** Wall seconds of the named parts of one step. */
+/** Wall seconds of the named parts of one step; with a trace, each part is also a span on its timeline. */
 export class StepTimer {
   readonly seconds: Record<string, number> = {};
 
+  constructor(private readonly trace?: { begin(name: string): () => void }) {}
+
   async time<T>(name: string, body: () => Promise<T>): Promise<T> {
     const start = performance.now();
+    const end = this.trace?.begin(name);
     try {
       return await body();
     } finally {
+      end?.();
       this.seconds[name] = (this.seconds[name] ?? 0) + (performance.now() - start) / 1000;
     }
   }

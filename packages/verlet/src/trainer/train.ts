@@ -19,9 +19,10 @@ import type { TrainedAgent } from '../workers/agent-rollout.js';
 import { singleProcess } from '../workers/context.js';
 import { CriticWorker } from '../workers/critic-worker.js';
 import { type Checkpointed, Checkpoints } from './checkpoints.js';
+import { observeRun } from './observe.js';
 import { PpoTrainer } from './ppo.js';
 import { RewardLoop } from './reward-loop.js';
-import { ConsoleTracker, JsonlTracker, type Tracker, TrackerSet } from './trackers/index.js';
+import type { Tracker } from './trackers/index.js';
 import { Validator } from './validation.js';
 
 export interface TrainOptions {
@@ -115,22 +116,26 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
       metrics = { ...values };
     },
   };
-  const loggers = [config.trainer.logger].flat() as string[];
-  const trackers = new TrackerSet([
-    remember,
-    new JsonlTracker(path.join(runFolder, 'metrics.jsonl')),
-    ...(loggers.includes('console') ? [new ConsoleTracker(totalSteps)] : []),
-    ...(options.trackers ?? []),
-  ]);
-  const trainer = new PpoTrainer({
+  const observers = observeRun(config, {
+    runFolder,
+    totalSteps,
+    decode: (ids, options) => tokenizer.decode(ids, options),
+    examples: () => validator?.examples ?? [],
+    extra: [remember, ...(options.trackers ?? [])],
+    currentStep: () => trainer.globalStep,
+  });
+  const { trackers, guards, trace } = observers;
+  const trainer: PpoTrainer = new PpoTrainer({
     config,
-    actor,
-    critic,
+    actor: observers.watched(actor, 'actor'),
+    critic: critic && observers.watched(critic, 'critic'),
     loader,
     reward,
     validator,
     checkpoints: new Checkpoints(config, members, loader),
     trackers,
+    guards,
+    trace,
     totalSteps,
     worldSize: 1,
     shouldStop: () => options.signal?.aborted ?? false,
