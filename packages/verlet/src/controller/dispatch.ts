@@ -1,7 +1,8 @@
 /** How one call of the controller becomes one call per rank, and their results one result. */
-import { zeros } from '@verlet/torch';
+import { workload } from '../algorithms/index.js';
 import { DataProto, padDataProtoToDivisor, unpadDataProto } from '../protocol/index.js';
-import type { DispatchMode } from '../workers/register.js';
+import type { Dispatched, DispatchMode } from '../workers/register.js';
+import { dealRows, rowLengths } from './deal.js';
 
 export class DispatchError extends Error {
   override readonly name = 'DispatchError';
@@ -42,27 +43,44 @@ function batchOf(args: unknown[], method: string): DataProto {
   return batch;
 }
 
-/** Neighbouring rows to one rank, all ranks the same number: every rank takes part, as collectives in the method need. */
+/** Shares of equal size; rows are added by cycling from row 0 where the ranks do not divide them. */
+function deal(args: unknown[], worldSize: number, method: string): Dispatched & { state: DealState } {
+  const batch = batchOf(args, method);
+  const { padded, padSize } = padDataProtoToDivisor(batch, worldSize);
+  const lengths = rowLengths(padded);
+  const shares = dealRows(padded.length, worldSize, lengths && Array.from(lengths, workload));
+  const parts = shares.map((rows) => padded.selectIdxs(rows));
+  padded.dispose();
+  return {
+    perRank: parts.map((part) => [part, ...args.slice(1)]),
+    temporary: parts,
+    state: { shares, length: batch.length },
+  };
+}
+
+interface DealState {
+  /** Rows of each rank; numbers from `length` on are rows that were added. */
+  shares: number[][];
+  length: number;
+}
+
+/** Every rank computes the same number of rows, so that all take part in collectives; results come back in the rows' order. */
 const dataParallel: DispatchMode = {
   dispatch(args, worldSize, method) {
-    const batch = batchOf(args, method);
-    if (worldSize === 1 || batch.length === 0)
-      return { perRank: Array.from({ length: worldSize }, () => args), state: { padSize: 0 } };
-    const { padded, padSize } = padDataProtoToDivisor(batch, worldSize);
-    const chunks = padded.chunk(worldSize);
-    return {
-      perRank: chunks.map((chunk) => [chunk, ...args.slice(1)]),
-      temporary: [padded, ...chunks],
-      state: { padSize },
-    };
+    if (batchOf(args, method).length === 0 || worldSize === 1)
+      return { perRank: Array.from({ length: worldSize }, () => args) };
+    return deal(args, worldSize, method);
   },
   collect(results, { state }, method) {
     const joined = join(results, method);
-    const { padSize } = state as { padSize: number };
-    if (padSize === 0 || joined.length === 0) return joined;
-    const unpadded = unpadDataProto(joined, padSize);
+    if (!state || joined.length === 0) return joined;
+    const { shares, length } = state as DealState;
+    const position = new Map(shares.flat().map((row, k) => [row, k]));
+    if (joined.length !== position.size)
+      throw new DispatchError(`${method}: ranks returned ${joined.length} rows for ${position.size}`);
+    const ordered = joined.selectIdxs(Array.from({ length }, (_, row) => position.get(row)!));
     joined.dispose();
-    return unpadded;
+    return ordered;
   },
 };
 
@@ -87,36 +105,34 @@ const dataParallelRows: DispatchMode = {
 };
 
 /**
- * Rows are dealt out in turn, so that rows k*M to (k+1)*M are the k-th mini-batch of M rows whatever the number of ranks; two
- * ranks make the update that one rank makes. Rows added to make the deal even have an empty `response_mask`: nothing is learnt
- * from them and no count sees them.
+ * For methods that learn. `dealRows` keeps mini-batches as they are; rows added to make the deal even have an empty
+ * `response_mask`, so that nothing is learnt from them and no count sees them. Results are metrics, not rows.
  */
 const dataParallelUpdate: DispatchMode = {
   dispatch(args, worldSize, method) {
-    const batch = batchOf(args, method);
+    batchOf(args, method);
     if (worldSize === 1) return { perRank: [args] };
-    const { padded, padSize } = padDataProtoToDivisor(batch, worldSize);
-    if (padSize > 0) {
-      const before = padded.batch.get('response_mask');
-      if (!before)
-        throw new DispatchError(`${method}: ${batch.length} rows for ${worldSize} ranks and no response_mask`);
-      padded.set('response_mask', before.clone());
-      const tail = padded.tensor('response_mask').narrow(0, batch.length, padSize);
-      const nothing = zeros(tail.shape, { dtype: tail.dtype, device: tail.device });
-      tail.copy_(nothing);
-      tail.dispose();
-      nothing.dispose();
-    }
-    const shares = Array.from({ length: worldSize }, (_, rank) => padded.slice(rank, padded.length, worldSize));
-    return { perRank: shares.map((share) => [share, ...args.slice(1)]), temporary: [padded, ...shares] };
+    const dealt = deal(args, worldSize, method);
+    const { shares, length } = dealt.state;
+    for (const [rank, part] of dealt.temporary!.entries())
+      for (const [k, row] of shares[rank]!.entries()) if (row >= length) eraseMask(part, k, method);
+    return { perRank: dealt.perRank, temporary: dealt.temporary };
   },
   collect(results, _, method) {
     const joined = join(results, method);
     if (joined.length > 0 && results.length > 1)
-      throw new DispatchError(`${method}: an update returns metrics; rows would come back in another order`);
+      throw new DispatchError(`${method}: an update returns metrics, its rows would come back in another order`);
     return joined;
   },
 };
+
+function eraseMask(part: DataProto, row: number, method: string): void {
+  const mask = part.batch.get('response_mask');
+  if (!mask) throw new DispatchError(`${method}: the ranks do not divide the rows, and there is no response_mask`);
+  const view = mask.select(0, row);
+  view.zero_();
+  view.dispose();
+}
 
 /** Results of ranks as one batch; `metaInfo.metrics` become lists over ranks, also of a single one. */
 function join(results: unknown[], method: string): DataProto {

@@ -12,6 +12,7 @@ export {
   type WorkerClass,
   type WorkerSource,
 } from '../workers/register.js';
+export { dealRows, rowLengths } from './deal.js';
 export { DispatchError, dispatchMode, registerDispatchMode } from './dispatch.js';
 export { WorkerError, type WorkerFailure } from './errors.js';
 export type { GroupMethods } from './group-methods.js';

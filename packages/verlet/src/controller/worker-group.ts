@@ -30,6 +30,10 @@ export class Ranks {
     set.failed.catch((error: Error) => this.fail(error));
   }
 
+  get sharesObjects(): boolean {
+    return this.set.sharesObjects;
+  }
+
   get worldSize(): number {
     return this.set.worldSize;
   }
@@ -74,6 +78,12 @@ export class Ranks {
   }
 }
 
+/** The batch with the columns that a method wants; null when it may stay as it is. */
+function withColumns(batch: unknown, columns: readonly string[] | undefined): DataProto | null {
+  if (!columns || !(batch instanceof DataProto)) return null;
+  return batch.select({ nonTensorBatchKeys: columns.filter((key) => batch.nonTensorBatch.has(key)) });
+}
+
 export function bindGroup<C extends { readonly methods: MethodTable; prototype: object; name: string }>(
   workerClass: C,
   role: string,
@@ -100,12 +110,15 @@ export function bindGroup<C extends { readonly methods: MethodTable; prototype: 
     const mode: DispatchMode = dispatchMode(options.dispatch);
     const limit = options.timeoutSeconds ? options.timeoutSeconds * 1000 : timeoutMs;
     group[method] = async (...args: unknown[]): Promise<unknown> => {
-      const dispatched = mode.dispatch(args, ranks.worldSize, method);
+      const lean = ranks.sharesObjects ? null : withColumns(args[0], options.columns);
+      const temporary = lean ? [lean] : [];
       try {
+        const dispatched = mode.dispatch(lean ? [lean, ...args.slice(1)] : args, ranks.worldSize, method);
+        temporary.push(...(dispatched.temporary ?? []));
         const results = await ranks.call(role, method, dispatched.perRank, limit);
         return mode.collect(results, dispatched, method);
       } finally {
-        for (const data of dispatched.temporary ?? []) if (data instanceof DataProto) data.dispose();
+        for (const data of temporary) data.dispose();
       }
     };
   }

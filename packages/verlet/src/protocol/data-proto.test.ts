@@ -5,7 +5,6 @@ import { liveTensors, type Tensor, tensor } from '@verlet/torch';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
-  balancedPartitions,
   DataProto,
   decodeDataProto,
   encodeDataProto,
@@ -341,32 +340,6 @@ describe('keys', () => {
       expect(() => padDataProtoToDivisor(new DataProto(), 2)).toThrow(/empty/);
       expect(data.printSize('batch')).toContain('batch: 3 rows, 0.00 MiB; ids int64[3, 2]; scores float32[3, 2]; uid');
     });
-  });
-});
-
-describe('balance', () => {
-  it('gives every part each row once, equal sizes, and a spread no larger than the largest cost', () => {
-    fc.assert(
-      fc.property(
-        fc.integer({ min: 1, max: 5 }),
-        fc.integer({ min: 1, max: 8 }),
-        fc.infiniteStream(fc.integer({ min: 1, max: 4096 })),
-        (count, size, stream) => {
-          const costs = [...stream.take(count * size)];
-          const parts = balancedPartitions(costs, count, true);
-          expect(parts.flat().sort((a, b) => a - b)).toEqual([...costs.keys()]);
-          expect(parts.every((part) => part.length === size)).toBe(true);
-          const sums = parts.map((part) => part.reduce((sum, row) => sum + costs[row]!, 0));
-          expect(Math.max(...sums) - Math.min(...sums)).toBeLessThanOrEqual(Math.max(...costs));
-        },
-      ),
-    );
-    expect(
-      balancedPartitions([8, 7, 6, 5, 4], 2, false)
-        .map((part) => part.reduce((s, r) => s + [8, 7, 6, 5, 4][r]!, 0))
-        .sort(),
-    ).toEqual([14, 16]);
-    expect(() => balancedPartitions([1, 2, 3], 2, true)).toThrow(/3 rows do not divide into 2/);
   });
 });
 

@@ -14,8 +14,8 @@
  * Columns are never copied deeper than the array that holds the rows; their objects are shared.
  */
 import { cat, scope, Tensor, tensor } from '@verlet/torch';
-import { shuffledRows } from './balance.js';
 import { deepEqual } from './deep-equal.js';
+import { shuffledRows } from './shuffle.js';
 
 export type Tensors = Record<string, Tensor>;
 export type NonTensors = Record<string, readonly unknown[]>;

@@ -1,5 +1,4 @@
-/** DataProto: the batch that travels from the loader to the optimizer; how it is balanced, encoded and kept on disk. */
-export { balancedPartitions, shuffledRows } from './balance.js';
+/** DataProto: the batch that travels from the loader to the optimizer; how it is encoded and kept on disk. */
 export * from './data-proto.js';
 export {
   decodeDataProto,
@@ -11,3 +10,4 @@ export {
   loadDataProto,
   saveDataProto,
 } from './encoding.js';
+export { shuffledRows } from './shuffle.js';

@@ -37,6 +37,8 @@ export interface MethodOptions {
   /** How arguments go to the ranks and results come back; a name added by `registerDispatchMode`, or a mode itself. */
   // biome-ignore lint/suspicious/noExplicitAny: a table holds modes of any signature
   dispatch: DispatchName | (string & {}) | DispatchMode<any[], any>;
+  /** Columns (per-row objects) of the batch that go to other processes; all when not given. */
+  columns?: readonly string[];
   /** Seconds instead of the group's limit. */
   timeoutSeconds?: number;
 }

@@ -2,9 +2,11 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { liveTensors, tensor } from '@verlet/torch';
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   createColocatedWorkers,
+  dealRows,
   inlineLauncher,
   type Launcher,
   launchGroup,
@@ -32,7 +34,10 @@ function rows(count: number, width = 2): DataProto {
         { dtype: 'int64' },
       ),
     },
-    nonTensors: { uid: Array.from({ length: count }, (_, row) => `u${row}`) },
+    nonTensors: {
+      uid: Array.from({ length: count }, (_, row) => `u${row}`),
+      trajectory: Array.from({ length: count }, () => ({ heavy: true })),
+    },
   });
 }
 
@@ -84,10 +89,9 @@ describe.each(launchers)('%s launcher', (_name, launcher, worldSize) => {
         Array.from({ length: count }, (_, row) => [row * 3, row * 3]),
       );
       const share = Math.ceil(count / worldSize);
-      expect(output.column('by')).toEqual(
-        Array.from({ length: count }, (_, row) => `u${row}@${Math.floor(row / share)}`),
-      );
-      expect(output.metaInfo.metrics).toEqual({ rows: ranks.map(() => share) });
+      expect(output.column('by')).toEqual(Array.from({ length: count }, (_, row) => `u${row}@${row % worldSize}`));
+      const travelled = launcher.name === 'process' ? 'uid' : 'uid,trajectory';
+      expect(output.metaInfo.metrics).toEqual({ rows: ranks.map(() => share), columns: ranks.map(() => travelled) });
       expect(batch.length).toBe(count);
       batch.dispose();
       output.dispose();
@@ -134,6 +138,9 @@ describe.each(launchers)('%s launcher', (_name, launcher, worldSize) => {
       });
   });
 
+  // Starting processes is slow: two ranks show what one would.
+  if (launcher.name === 'process' && worldSize === 1) return;
+
   it('names rank, method and the stack of what threw, and stops all ranks', async () => {
     const group = await launchGroup(ScriptedWorker, { config: { name: 'x' }, launcher, worldSize, timeoutSeconds: 60 });
     const guilty = worldSize - 1;
@@ -168,6 +175,26 @@ describe.each(launchers)('%s launcher', (_name, launcher, worldSize) => {
     const own = (name: string) => name.startsWith(`verlet-${process.pid}-`);
     expect(readdirSync('/dev/shm').filter(own)).toEqual([]);
   });
+});
+
+it('deals rows evenly, one of every round to each rank', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 4 }),
+      fc.integer({ min: 1, max: 16 }),
+      fc.infiniteStream(fc.integer({ min: 1, max: 1000 })),
+      (worldSize, rounds, stream) => {
+        const work = [...stream.take(worldSize * rounds)];
+        const shares = dealRows(work.length, worldSize, work);
+        for (const share of shares)
+          expect(share.map((row) => Math.floor(row / worldSize))).toEqual([...Array(rounds).keys()]);
+        expect(shares.flat().sort((a, b) => a - b)).toEqual([...work.keys()]);
+        const loads = shares.map((share) => share.reduce((sum, row) => sum + work[row]!, 0));
+        expect(Math.max(...loads) - Math.min(...loads)).toBeLessThanOrEqual(Math.max(...work));
+      },
+    ),
+  );
+  expect(() => dealRows(3, 2)).toThrow(/3 rows do not divide among 2 ranks/);
 });
 
 it('puts several roles into one process', async () => {

@@ -25,7 +25,7 @@ export class ScriptedWorker {
     nothing: { dispatch: 'one_to_all' },
     add: { dispatch: 'all_to_all' },
     first: { dispatch: 'rank_zero' },
-    double: { dispatch: 'dp' },
+    double: { dispatch: 'dp', columns: ['uid'] },
     echo: { dispatch: 'dp_rows' },
     learn: { dispatch: 'dp_update' },
     shout: { dispatch: words },
@@ -85,7 +85,7 @@ export class ScriptedWorker {
     return DataProto.fromDict({
       tensors: { doubled: batch.tensor('x').mul(factor) },
       nonTensors: { by: batch.column<string>('uid').map((uid) => `${uid}@${this.context.rank}`) },
-      metaInfo: { metrics: { rows: batch.length } },
+      metaInfo: { metrics: { rows: batch.length, columns: [...batch.nonTensorBatch.keys()].join() } },
     });
   }
 
