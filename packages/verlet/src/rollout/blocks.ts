@@ -46,8 +46,8 @@ export class BlockPool {
     if (left === 0) this.idle.add(block);
   }
 
-  isShared(block: number): boolean {
-    return this.holders[block]! > 1;
+  isHeld(block: number): boolean {
+    return this.holders[block]! > 0;
   }
 
   /** Remembers a full block under its key. The first block with a key keeps it. */

@@ -6,8 +6,10 @@
 import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { CausalLM } from '../models/transformer.js';
 import { BlockPool } from './blocks.js';
+import { cacheBudget } from './cache-budget.js';
+import { CudaRunner } from './cuda-runner.js';
 import { KvCache } from './kv-cache.js';
-import { EagerRunner, type ModelRunner } from './model-runner.js';
+import { EagerRunner, type LaunchedStep, type ModelRunner } from './model-runner.js';
 import type { Sampled } from './sampler.js';
 import { validateSampling } from './sampling-params.js';
 import { Scheduler } from './scheduler.js';
@@ -21,7 +23,10 @@ export interface EngineOptions {
   maxNumBatchedTokens?: number;
   /** Longest prompt + output; the model's own limit by default. */
   maxModelLength?: number;
-  /** Bytes for keys and values. Default: what `maxNumSeqs` full-length sequences need, at most 2 GiB on the CPU. */
+  /**
+   * Bytes for keys and values. Default: what `maxNumSeqs` full-length sequences need, at most 2 GiB on the CPU, and on a GPU
+   * what `gpuMemoryUtilization` leaves.
+   */
   cacheBytes?: number;
   /** On a GPU: share of its memory that may be in use once the cache is there. Default 0.5: training needs the rest. */
   gpuMemoryUtilization?: number;
@@ -56,6 +61,8 @@ export class RolloutEngine implements Engine {
   private readonly pool: BlockPool;
   private readonly scheduler: Scheduler;
   private readonly runner: ModelRunner;
+  /** The decode step that the device works on while the host hands out the tokens of the one before. */
+  private flight: LaunchedStep | null = null;
   private readonly live = new Map<string, Sequence>();
   private readonly endTokens: Set<number>;
   private readonly tokenizer: Tokenizer | null;
@@ -80,10 +87,11 @@ export class RolloutEngine implements Engine {
       model.config.maxPositionEmbeddings,
     );
     const maxNumSeqs = options.maxNumSeqs ?? 256;
-    const blockBytes = KvCache.bytesPerBlock(model.config, this.blockSize, 4);
-    const perSequence = Math.ceil(wanted / this.blockSize);
-    const bytes = options.cacheBytes ?? Math.min(maxNumSeqs * perSequence * blockBytes, 2 * 2 ** 30);
-    const numBlocks = Math.max(1, Math.min(Math.floor(bytes / blockBytes), maxNumSeqs * (perSequence + 1)));
+    const onCuda = model.device.startsWith('cuda');
+    const blockBytes = KvCache.bytesPerBlock(model.config, this.blockSize, onCuda ? 2 : 4);
+    const perSequence = Math.ceil(wanted / this.blockSize) + 1;
+    const bytes = options.cacheBytes ?? cacheBudget(model.device, options.gpuMemoryUtilization);
+    const numBlocks = Math.max(1, Math.min(Math.floor(bytes / blockBytes), maxNumSeqs * perSequence));
     this.maxModelLength = Math.min(wanted, numBlocks * this.blockSize);
     this.tokenizer = options.tokenizer ?? null;
     this.seed = options.seed ?? 0;
@@ -95,8 +103,12 @@ export class RolloutEngine implements Engine {
       maxNumBatchedTokens: options.maxNumBatchedTokens ?? 8192,
       enablePrefixCaching: options.enablePrefixCaching ?? true,
     });
+    const { blockSize, maxModelLength } = this;
     this.runner =
-      makeRunner?.(numBlocks, this.blockSize, ends) ?? new EagerRunner(model, numBlocks, this.blockSize, ends);
+      makeRunner?.(numBlocks, blockSize, ends) ??
+      (onCuda
+        ? new CudaRunner(model, { numBlocks, blockSize, maxNumSeqs, maxModelLength, endTokens: ends })
+        : new EagerRunner(model, numBlocks, blockSize, ends));
     this.runner.allocate();
   }
 
@@ -160,6 +172,7 @@ export class RolloutEngine implements Engine {
 
   /** One schedule, one pass of the model, tokens handed out. Returns whether anything was done. */
   step(): boolean {
+    if (this.flight) return this.stepInFlight(this.flight);
     const schedule = this.scheduler.schedule();
     if (schedule.kind === 'idle') return false;
     this.counters.numSteps++;
@@ -170,14 +183,38 @@ export class RolloutEngine implements Engine {
         if (job.completes) for (const [j, sequence] of job.sequences.entries()) this.accept(sequence, sampled[k]![j]!);
       }
       this.runner.copyBlocks(this.scheduler.copies.splice(0));
-    } else {
-      const sampled = this.runner.decode(schedule.sequences);
-      for (const [k, sequence] of schedule.sequences.entries()) {
-        this.scheduler.decoded(sequence);
-        this.accept(sequence, sampled[k]!);
-      }
-    }
+    } else if (this.runner.canLaunch?.(schedule.sequences, null))
+      this.flight = this.runner.launch!(schedule.sequences, null);
+    else this.decoded(schedule.sequences, this.runner.decode(schedule.sequences));
     return true;
+  }
+
+  /** Launches the next step before the tokens of the last one are looked at; who turns out to be finished ran once too often. */
+  private stepInFlight(flight: LaunchedStep): boolean {
+    const next = this.scheduler.scheduleNext();
+    this.flight = null;
+    if (next && next.length > 0 && this.runner.canLaunch!(next, flight)) {
+      this.counters.numSteps++;
+      this.flight = this.runner.launch!(next, flight);
+    }
+    this.decoded(flight.sequences, flight.collect());
+    return true;
+  }
+
+  private decoded(sequences: readonly Sequence[], sampled: readonly Sampled[]): void {
+    for (const [k, sequence] of sequences.entries()) {
+      // Aborted, or ended by the token before, while the device was already at work on it.
+      if (sequence.isFinished) continue;
+      this.scheduler.decoded(sequence);
+      this.accept(sequence, sampled[k]!);
+    }
+  }
+
+  /** Nothing is on the device any more. */
+  private land(): void {
+    const { flight } = this;
+    this.flight = null;
+    if (flight) this.decoded(flight.sequences, flight.collect());
   }
 
   private accept(sequence: Sequence, sampled: Sampled): void {
@@ -215,12 +252,13 @@ export class RolloutEngine implements Engine {
 
   private readonly turn = (): void => {
     this.looping = false;
-    if (!this.awake || this.closed || !this.scheduler.hasWork) return;
+    if (!this.awake || this.closed || !(this.scheduler.hasWork || this.flight)) return;
     try {
       if (!this.step())
         throw new Error('the scheduler has work but can run none of it; the cache is too small for one sequence');
     } catch (error) {
       // Nothing that is in flight can be trusted after a failed pass: everybody is told, the engine stays usable.
+      this.flight = null;
       for (const sequence of [...this.live.values()]) {
         this.scheduler.remove(sequence);
         this.live.delete(sequence.id);
@@ -232,13 +270,20 @@ export class RolloutEngine implements Engine {
   };
 
   async updateWeights(): Promise<void> {
+    this.land();
     this.weightVersion++;
     this.pool.forgetAll();
     this.scheduler.restartAll();
   }
 
+  /** Prepares for all batch sizes now instead of when each is first met. */
+  warmUp(): void {
+    if (this.runner instanceof CudaRunner) this.runner.warmUp();
+  }
+
   async sleep(): Promise<void> {
     if (!this.awake) return;
+    this.land();
     this.awake = false;
     this.pool.forgetAll();
     this.scheduler.restartAll();
@@ -255,6 +300,7 @@ export class RolloutEngine implements Engine {
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
+    this.flight = null;
     for (const id of [...this.live.keys()]) this.abort(id);
     this.runner.release();
     this.onClosed?.();

@@ -12,10 +12,21 @@ export interface ModelRunner {
   prefill(jobs: readonly PrefillJob[]): Sampled[][];
   /** One token for each sequence. */
   decode(sequences: readonly Sequence[]): Sampled[];
+  /** Whether a step over these can be launched, right behind a step in flight when there is one. */
+  canLaunch?(sequences: readonly Sequence[], after: LaunchedStep | null): boolean;
+  /** Starts a decode step without waiting for it. With `after`, every sequence's last token is what that step samples. */
+  launch?(sequences: readonly Sequence[], after: LaunchedStep | null): LaunchedStep;
   copyBlocks(copies: readonly BlockCopy[]): void;
   /** Frees the cache; `allocate` makes it anew. */
   release(): void;
   allocate(): void;
+}
+
+/** A decode step that the device is working on. */
+export interface LaunchedStep {
+  readonly sequences: readonly Sequence[];
+  /** Waits for it; one token for each sequence. */
+  collect(): Sampled[];
 }
 
 export class EagerRunner implements ModelRunner {

@@ -14,6 +14,11 @@ function needsAdjusting(sequence: Sequence): boolean {
   return repetitionPenalty !== 1 || presencePenalty !== 0 || frequencyPenalty !== 0 || sequence.numOutput < minTokens;
 }
 
+/** What it asks for is worked out on the host, from the logits themselves. */
+export function needsHost(sequence: Sequence): boolean {
+  return needsAdjusting(sequence) || sequence.sampling.topLogProbs > 0;
+}
+
 /** A copy of one row of logits with penalties applied and end tokens banned while the output is too short. */
 function adjusted(row: Tensor, sequence: Sequence, endTokens: readonly number[]): Tensor {
   const values = row.to('float32').toFloat32Array();
@@ -30,7 +35,7 @@ function adjusted(row: Tensor, sequence: Sequence, endTokens: readonly number[])
   }
   if (sequence.numOutput < minTokens)
     for (const token of [...endTokens, ...stopTokenIds]) values[token] = Number.NEGATIVE_INFINITY;
-  return tensor(values);
+  return tensor(values, { device: row.device });
 }
 
 /**
@@ -42,9 +47,11 @@ function adjusted(row: Tensor, sequence: Sequence, endTokens: readonly number[])
 export function sampleTokens(logits: Tensor, sequences: readonly Sequence[], endTokens: readonly number[]): Sampled[] {
   return scope(() => {
     const rows = sequences.length;
-    const floats = (pick: (sequence: Sequence) => number): Tensor => tensor(Float32Array.from(sequences, pick));
+    const { device } = logits;
+    const floats = (pick: (sequence: Sequence) => number): Tensor =>
+      tensor(Float32Array.from(sequences, pick), { device });
     const ints = (pick: (sequence: Sequence) => number): Tensor =>
-      tensor(Float64Array.from(sequences, pick), { dtype: 'int64' });
+      tensor(Float64Array.from(sequences, pick), { dtype: 'int64', device });
     let working = logits;
     const changed = sequences.map(needsAdjusting);
     if (changed.includes(true))

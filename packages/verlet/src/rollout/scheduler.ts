@@ -105,9 +105,8 @@ export class Scheduler {
     leader.blockKeys.extend(leader.tokens);
     const found = this.limits.enablePrefixCaching ? this.findPrefix(leader) : [];
     for (const block of found) pool.hold(block);
-    const needed = Math.ceil((leader.tokens.length + 1) / pool.blockSize) - found.length;
-    // One block of slack per running sequence keeps a newcomer from being thrown out by the very next token.
-    const slack = this.running.length > 0 ? Math.min(this.running.length, 8) : 0;
+    const needed = this.blocksFor(leader) - found.length;
+    const { slack } = this;
     if (needed + slack > pool.numFree) {
       for (const block of found) pool.drop(block);
       return null;
@@ -156,6 +155,42 @@ export class Scheduler {
       found.push(block);
     }
     return found;
+  }
+
+  /**
+   * While a decode step is in flight: who gets another token right behind it. Null when that cannot be said before the step
+   * has landed: prompts wait that can be admitted, or memory is too short.
+   */
+  scheduleNext(): Sequence[] | null {
+    if (this.partial.length > 0 || this.canAdmit()) return null;
+    const { pool } = this;
+    // One token is on its way for each of them.
+    const next = this.running.filter((sequence) => sequence.numOutput + 1 < sequence.maxTokens);
+    let needed = 0;
+    for (const sequence of next) if (sequence.blocks.length * pool.blockSize <= sequence.tokens.length) needed++;
+    if (needed > pool.numFree) return null;
+    for (const sequence of next)
+      if (sequence.blocks.length * pool.blockSize <= sequence.tokens.length) sequence.blocks.push(pool.take()!);
+    return next;
+  }
+
+  private canAdmit(): boolean {
+    const leader = this.waiting[0];
+    if (!leader || this.running.length >= this.limits.maxNumSeqs) return false;
+    leader.blockKeys.extend(leader.tokens);
+    const found = this.limits.enablePrefixCaching ? this.findPrefix(leader) : [];
+    // Found blocks that nobody holds are counted as free, but are not free to be taken.
+    const idle = found.filter((block) => !this.pool.isHeld(block)).length;
+    return this.blocksFor(leader) - found.length + this.slack <= this.pool.numFree - idle;
+  }
+
+  private blocksFor(sequence: Sequence): number {
+    return Math.ceil((sequence.tokens.length + 1) / this.pool.blockSize);
+  }
+
+  /** Blocks for the next tokens of those who run keep a newcomer from being thrown out at once. */
+  private get slack(): number {
+    return Math.min(this.running.length, 8);
   }
 
   private scheduleDecode(): Sequence[] {

@@ -58,10 +58,7 @@ export const command: CommandModule = {
       )
       .option('--keep-thinking', 'leave <think>...</think> in the content instead of reasoning_content')
       .option('--device <device>', 'cpu, cuda, cuda:1 (default: a GPU where there is one)')
-      .option(
-        '--dtype <type>',
-        'float32, bfloat16 or float16 (default: float32 on the CPU, else what the model was saved in)',
-      )
+      .option('--dtype <type>', 'float32, bfloat16 or float16 (default: float32 on the CPU, bfloat16 on a GPU)')
       .option('--max-model-length <tokens>', 'longest prompt and answer together', positiveNumber)
       .option('--max-num-seqs <number>', 'sequences sampled at a time', positiveNumber)
       .option('--max-num-batched-tokens <number>', 'tokens processed in one step', positiveNumber)
