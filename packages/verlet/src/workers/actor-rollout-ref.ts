@@ -10,7 +10,7 @@ import { rearrangeMicroBatches } from '../algorithms/index.js';
 import type { PpoConfig } from '../config/index.js';
 import { loadCausalLM, loadWeights, saveCausalLM } from '../models/checkpoint.js';
 import { resolveModel } from '../models/hub/index.js';
-import { applyLora, type Lora } from '../models/lora.js';
+import type { Lora } from '../models/lora.js';
 import { loadAdapter, saveAdapter } from '../models/lora-files.js';
 import { Tokenizer } from '../models/tokenizer/index.js';
 import type { CausalLM } from '../models/transformer.js';
@@ -18,6 +18,7 @@ import { DataProto } from '../protocol/index.js';
 import { RolloutEngine } from '../rollout/engine.js';
 import type { SamplingParams } from '../rollout/types.js';
 import { ActorUpdater } from './actor.js';
+import { adaptModel } from './adapters.js';
 import { AgentRollout, type RolloutExtensions } from './agent-rollout.js';
 import type { WorkerContext } from './context.js';
 import { fixedMicroBatches, miniBatchRows, scoreBatch, sequenceLengths } from './language-model-worker.js';
@@ -35,10 +36,10 @@ export class ActorRolloutRefWorker {
   static readonly source = { module: import.meta.url, export: 'ActorRolloutRefWorker' };
   static readonly methods = register({
     initModel: { dispatch: 'one_to_all' },
-    generateSequences: { dispatch: 'dp_rows' },
-    computeLogProb: { dispatch: 'dp' },
-    computeRefLogProb: { dispatch: 'dp' },
-    updateActor: { dispatch: 'dp_update' },
+    generateSequences: { dispatch: 'dp_rows', columns: ['agent_row', 'row_id'] },
+    computeLogProb: { dispatch: 'dp', columns: [] },
+    computeRefLogProb: { dispatch: 'dp', columns: [] },
+    updateActor: { dispatch: 'dp_update', columns: [] },
     sleep: { dispatch: 'one_to_all' },
     wake: { dispatch: 'one_to_all' },
     saveCheckpoint: { dispatch: 'one_to_all' },
@@ -75,15 +76,7 @@ export class ActorRolloutRefWorker {
       dtype: this.context.device === 'cpu' ? ('float32' as const) : ('bfloat16' as const),
     };
     this.model = await loadCausalLM(this.folder, placement);
-    if (modelConfig.lora_adapter_path)
-      this.lora = await loadAdapter(this.model, await resolveModel(modelConfig.lora_adapter_path));
-    else if (modelConfig.lora_rank > 0)
-      this.lora = applyLora(this.model, {
-        rank: modelConfig.lora_rank,
-        alpha: modelConfig.lora_alpha,
-        targetModules: modelConfig.target_modules,
-        excludeModules: modelConfig.exclude_modules,
-      });
+    this.lora = await adaptModel(this.model, modelConfig);
     // With an adapter the base is the reference, and no second copy is held.
     if (options.useReference && !this.lora) {
       this.reference = await loadCausalLM(this.folder, placement);

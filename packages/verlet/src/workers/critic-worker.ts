@@ -6,8 +6,11 @@ import { rearrangeMicroBatches } from '../algorithms/index.js';
 import type { PpoConfig } from '../config/index.js';
 import { loadWeights } from '../models/checkpoint.js';
 import { resolveModel } from '../models/hub/index.js';
+import type { Lora } from '../models/lora.js';
+import { loadAdapter, saveAdapter } from '../models/lora-files.js';
 import { loadValueModel, type ValueModel } from '../models/value-model.js';
 import { DataProto } from '../protocol/index.js';
+import { adaptModel } from './adapters.js';
 import type { WorkerContext } from './context.js';
 import { CriticUpdater, computeValues } from './critic.js';
 import { fixedMicroBatches, miniBatchRows, sequenceLengths } from './language-model-worker.js';
@@ -19,13 +22,14 @@ export class CriticWorker {
   static readonly source = { module: import.meta.url, export: 'CriticWorker' };
   static readonly methods = register({
     initModel: { dispatch: 'one_to_all' },
-    computeValues: { dispatch: 'dp' },
-    updateCritic: { dispatch: 'dp_update' },
+    computeValues: { dispatch: 'dp', columns: [] },
+    updateCritic: { dispatch: 'dp_update', columns: [] },
     saveCheckpoint: { dispatch: 'one_to_all' },
     loadCheckpoint: { dispatch: 'one_to_all' },
   });
 
   private model!: ValueModel;
+  private lora: Lora | null = null;
   private optimizer!: AdamW;
   private updater!: CriticUpdater;
   private schedule: (step: number) => number = () => 1;
@@ -48,7 +52,9 @@ export class CriticWorker {
       device: this.context.device,
       dtype: this.context.device === 'cpu' ? 'float32' : 'bfloat16',
     });
-    this.optimizer = new AdamW(this.model.namedParameters(), {
+    this.lora = await adaptModel(this.model, model);
+    const trainable = [...this.model.namedParameters()].filter(([, parameter]) => parameter.trainable);
+    this.optimizer = new AdamW(trainable, {
       lr: optim.lr,
       betas: optim.betas as [number, number],
       weightDecay: optim.weight_decay,
@@ -121,13 +127,16 @@ export class CriticWorker {
 
   async saveCheckpoint(folder: string): Promise<void> {
     if (this.context.rank !== 0) return;
-    saveSafetensors(path.join(folder, 'model.safetensors'), this.model.stateEntries());
+    if (this.lora)
+      await saveAdapter(this.model, path.join(folder, 'lora_adapter'), { baseModel: this.settings.model.path });
+    else saveSafetensors(path.join(folder, 'model.safetensors'), this.model.stateEntries());
     this.optimizer.save(path.join(folder, 'optimizer.safetensors'));
     await writeFile(path.join(folder, 'state.json'), `${JSON.stringify({ updates: this.updates })}\n`);
   }
 
   async loadCheckpoint(folder: string): Promise<void> {
-    loadWeights(this.model, path.join(folder, 'model.safetensors'));
+    if (this.lora) await loadAdapter(this.model, path.join(folder, 'lora_adapter'));
+    else loadWeights(this.model, path.join(folder, 'model.safetensors'));
     this.optimizer.load(path.join(folder, 'optimizer.safetensors'));
     this.updates = (JSON.parse(await readFile(path.join(folder, 'state.json'), 'utf8')) as { updates: number }).updates;
   }
