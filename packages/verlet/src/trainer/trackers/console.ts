@@ -5,7 +5,7 @@ import { clock, count, klOf, short, validationScores } from './words.js';
 export class ConsoleTracker implements Tracker {
   readonly name = 'console';
   private firstStep: number | null = null;
-  private readonly started: number;
+  private started: number;
 
   constructor(
     private readonly totalSteps: number,
@@ -13,6 +13,10 @@ export class ConsoleTracker implements Tracker {
     private readonly now: () => number = () => performance.now() / 1000,
   ) {
     this.started = now();
+  }
+
+  start(): void {
+    this.started = this.now();
   }
 
   log(metrics: Metrics, step: number): void {
@@ -38,7 +42,11 @@ export class ConsoleTracker implements Tracker {
   }
 
   private secondsLeft(step: number): number | undefined {
-    if (step === 0) return undefined;
+    if (step === 0) {
+      // The validation before the first step says nothing about how long steps take.
+      this.started = this.now();
+      return undefined;
+    }
     this.firstStep ??= step;
     const done = step - this.firstStep + 1;
     return ((this.now() - this.started) / done) * (this.totalSteps - step);

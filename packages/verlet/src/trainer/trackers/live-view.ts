@@ -28,19 +28,29 @@ export class LiveView implements Tracker {
   private step = 0;
   private readonly now: () => number;
   private readonly startedAt: number;
+  /** When the first step began. */
+  private steppingSince: number;
   private readonly restore: (() => void)[] = [];
   private readonly put: (text: string) => void;
 
   constructor(private readonly options: LiveViewOptions) {
     this.now = options.now ?? (() => performance.now() / 1000);
     this.startedAt = this.now();
+    this.steppingSince = this.startedAt;
     const write = options.terminal.write.bind(options.terminal);
     this.put = (text) => void write(text);
     for (const stream of options.others ?? []) this.yieldTo(stream);
   }
 
+  start(step: number): void {
+    this.step = step;
+    this.steppingSince = this.now();
+    this.redraw('');
+  }
+
   log(metrics: Metrics, step: number): void {
     this.step = step;
+    if (step === 0) this.steppingSince = this.now();
     if (step > 0) {
       this.firstStep ??= step;
       this.latest = metrics;
@@ -75,7 +85,8 @@ export class LiveView implements Tracker {
     const bar = '█'.repeat(full) + '░'.repeat(24 - full);
     const elapsed = this.now() - this.startedAt;
     const done = this.firstStep === null ? 0 : this.step - this.firstStep + 1;
-    const left = done > 0 ? clock((elapsed / done) * (totalSteps - this.step)) : '?';
+    const perStep = (this.now() - this.steppingSince) / done;
+    const left = done > 0 ? clock(perStep * (totalSteps - this.step)) : '?';
     const lines = [
       `${title}  ${bar} ${Math.round(part * 100)}%  step ${this.step}/${totalSteps}  ${clock(elapsed)} gone, ${left} left`,
     ];
