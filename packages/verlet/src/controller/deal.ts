@@ -28,7 +28,7 @@ export function dealRows(count: number, worldSize: number, work?: ArrayLike<numb
 /** Tokens of each row; undefined where the batch does not say, or does not want to be balanced. */
 export function rowLengths(batch: DataProto): Float64Array | undefined {
   const mask = batch.batch.get('attention_mask');
-  if (!mask || mask.ndim !== 2 || batch.metaInfo.balance_batch === false) return undefined;
+  if (mask?.ndim !== 2 || batch.metaInfo.balance_batch === false) return undefined;
   const totals = mask.sum(-1);
   const lengths = totals.toFloat64Array();
   totals.dispose();

@@ -1,6 +1,6 @@
 /** How one call of the controller becomes one call per rank, and their results one result. */
 import { workload } from '../algorithms/index.js';
-import { DataProto, padDataProtoToDivisor, unpadDataProto } from '../protocol/index.js';
+import { DataProto, padDataProtoToDivisor } from '../protocol/index.js';
 import type { Dispatched, DispatchMode } from '../workers/register.js';
 import { dealRows, rowLengths } from './deal.js';
 
@@ -46,7 +46,7 @@ function batchOf(args: unknown[], method: string): DataProto {
 /** Shares of equal size; rows are added by cycling from row 0 where the ranks do not divide them. */
 function deal(args: unknown[], worldSize: number, method: string): Dispatched & { state: DealState } {
   const batch = batchOf(args, method);
-  const { padded, padSize } = padDataProtoToDivisor(batch, worldSize);
+  const { padded } = padDataProtoToDivisor(batch, worldSize);
   const lengths = rowLengths(padded);
   const shares = dealRows(padded.length, worldSize, lengths && Array.from(lengths, workload));
   const parts = shares.map((rows) => padded.selectIdxs(rows));

@@ -1,4 +1,5 @@
 /** Workers in this process: nothing is copied, user code can be plain functions. The default on one device. */
+import { UserError } from '../../config/index.js';
 import type { WorkerContext } from '../../workers/context.js';
 import { singleProcess } from '../../workers/context.js';
 import { WorkerError } from '../errors.js';
@@ -52,6 +53,7 @@ export const inlineLauncher: Launcher = {
           try {
             return await (worker[method] as (...args: unknown[]) => unknown).apply(worker, args);
           } catch (error) {
+            if (error instanceof UserError) throw error;
             const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
             throw new WorkerError({
               ...describe,

@@ -1,5 +1,6 @@
 /** The controller's end of the ranks' connections, whoever started them: who is there, who lives, who is waiting for whom. */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { UserError } from '../../config/index.js';
 import { WorkerError } from '../errors.js';
 import { Channel, DeadlineError, type Listener, listen, RemoteError, SharedMemory } from '../transport/index.js';
 import type { StartRequest } from './rank-entry.js';
@@ -158,6 +159,8 @@ export class RankServer {
     try {
       return await rank.channel!.request(request, args, { timeoutMs });
     } catch (error) {
+      // The person's to mend, not the rank's: without a stack.
+      if (error instanceof RemoteError && error.remoteName === 'UserError') throw new UserError(error.remoteMessage);
       if (error instanceof RemoteError)
         throw new WorkerError({
           failure: 'threw',

@@ -1,0 +1,57 @@
+/** The workers of a run: actor and critic in the same processes, one per rank, started as the configuration says. */
+import { buildInfo } from '@verlet/torch';
+import { type PpoConfig, UserError, usesCritic } from '../config/index.js';
+import { createColocatedWorkers, ResourcePoolManager, Role, type WorkerGroup } from '../controller/index.js';
+import { ActorRolloutRefWorker } from '../workers/actor-rollout-ref.js';
+import type { RolloutExtensions } from '../workers/agent-rollout.js';
+import { CriticWorker } from '../workers/critic-worker.js';
+
+export interface WorkerGroups {
+  actor: WorkerGroup<typeof ActorRolloutRefWorker>;
+  critic: WorkerGroup<typeof CriticWorker> | null;
+  worldSize: number;
+  close(): Promise<void>;
+}
+
+function deviceOf(wanted: string): string {
+  if (wanted !== 'auto') return wanted;
+  return buildInfo().cudaAvailable ? 'cuda' : 'cpu';
+}
+
+function checkResources(config: PpoConfig, device: string): number {
+  const { nnodes, n_gpus_per_node: perNode, launcher } = config.trainer;
+  if (launcher === 'ray' || nnodes > 1)
+    throw new UserError(
+      `trainer.nnodes=${nnodes} with trainer.launcher=${launcher}: ranks can be started on this machine only; use trainer.nnodes=1 and trainer.launcher=process`,
+    );
+  if (launcher === 'inline' && perNode > 1)
+    throw new UserError(`trainer.n_gpus_per_node=${perNode} wants ${perNode} processes; use trainer.launcher=process`);
+  const pools = new ResourcePoolManager(
+    { global_pool: [perNode] },
+    { [Role.ActorRolloutRef]: 'global_pool', [Role.Critic]: 'global_pool' },
+  );
+  if (device === 'cuda') {
+    try {
+      pools.checkResourceAvailable(buildInfo().cudaDevices);
+    } catch (error) {
+      throw new UserError(`trainer.n_gpus_per_node=${perNode}: ${(error as Error).message}`);
+    }
+  }
+  return pools.getResourcePool(Role.ActorRolloutRef).worldSize;
+}
+
+export async function openWorkerGroups(config: PpoConfig, extensions: RolloutExtensions = {}): Promise<WorkerGroups> {
+  const device = deviceOf(config.trainer.device);
+  const worldSize = checkResources(config, device);
+  const options = {
+    launcher: config.trainer.launcher as 'auto' | 'inline' | 'process',
+    worldSize,
+    device,
+    timeoutSeconds: config.trainer.worker_timeout,
+  };
+  const actor = { workerClass: ActorRolloutRefWorker, config, extensions };
+  const groups = usesCritic(config)
+    ? await createColocatedWorkers({ actor, critic: { workerClass: CriticWorker, config } }, options)
+    : { ...(await createColocatedWorkers({ actor }, options)), critic: null };
+  return { ...groups, worldSize, close: () => groups.actor.close() };
+}
