@@ -84,16 +84,40 @@ export type RewardResult =
   | ({ score: number } & Record<string, unknown>)
   | ({ overall: number } & Record<string, unknown>);
 
+/** A response to be scored behind a prompt, which need not be the one it was sampled from. */
+export interface PolicyQuery {
+  promptIds: ArrayLike<number>;
+  responseIds: ArrayLike<number>;
+  /** 1 where a token is to be scored; all of them if not given. */
+  responseMask?: ArrayLike<number>;
+}
+
+/** Per response token, under the policy as it is now; 0 where a token was not to be scored. */
+export interface PolicyScores {
+  logProbs: Float32Array;
+  entropy: Float32Array;
+}
+
+/** What the trainer can do for a reward beyond what a sample says about itself. */
+export interface RewardContext {
+  /** Scores all queries in one pass of the current policy, the same pass that gives `log_probs`. */
+  scorePolicy(queries: readonly PolicyQuery[]): Promise<PolicyScores[]>;
+  /** Chat messages as the policy's prompt tokens, up to where its answer begins. */
+  encodePrompt(messages: readonly RewardMessage[]): ArrayLike<number>;
+}
+
 /** Scores one sample. `options` are `reward_kwargs` (or the options of a built-in score). */
 export type RewardFunction = (
   input: RewardInput,
   options: Record<string, unknown>,
+  context: RewardContext,
 ) => RewardResult | Promise<RewardResult>;
 
 /** Scores a whole batch in one call. */
 export type BatchRewardFunction = (
   inputs: readonly RewardInput[],
   options: Record<string, unknown>,
+  context: RewardContext,
 ) => readonly RewardResult[] | Promise<readonly RewardResult[]>;
 
 /** What a manager says about one sample; the trainer puts it onto tensors. */
@@ -120,6 +144,16 @@ export interface RewardManager {
 export class RewardError extends UserError {
   override name = 'RewardError';
 }
+
+/** The context where nothing is being trained: in `verlet reward test`, in scoring threads. */
+export const withoutPolicy: RewardContext = {
+  async scorePolicy() {
+    throw new RewardError('scorePolicy needs the policy: there is one in training, in this process, and not here');
+  },
+  encodePrompt() {
+    throw new RewardError('encodePrompt needs the policy: there is one in training, in this process, and not here');
+  },
+};
 
 /** Scores texts with a sequence-classification model; the trainer plugs in the model it holds. */
 export interface RewardModel {

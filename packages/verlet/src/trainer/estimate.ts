@@ -36,6 +36,9 @@ export function needsOldLogProbs(config: PpoConfig): boolean {
   );
 }
 
+export const needsSumPiSquared = (config: PpoConfig): boolean =>
+  tokenBaselines.includes(config.algorithm.adv_estimator);
+
 export interface EstimateParts {
   config: PpoConfig;
   actor: ActorGroup;
@@ -47,7 +50,7 @@ export interface EstimateParts {
 /** Log-probabilities and values under the weights as they are. */
 export async function addLogProbsAndValues(parts: EstimateParts, batch: DataProto, timer: StepTimer): Promise<void> {
   const { config, actor, critic, useReference } = parts;
-  batch.metaInfo.sumPiSquared = tokenBaselines.includes(config.algorithm.adv_estimator);
+  batch.metaInfo.sumPiSquared = needsSumPiSquared(config);
   if (config.algorithm.rollout_correction.bypass_mode) {
     if (!batch.batch.has('old_log_probs')) batch.set('old_log_probs', batch.tensor('rollout_log_probs').clone());
   } else if (needsOldLogProbs(config) && !batch.batch.has('old_log_probs'))

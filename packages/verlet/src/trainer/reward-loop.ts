@@ -9,7 +9,9 @@ import {
   rewardMetrics,
   type ScoredSample,
 } from '../rewards/index.js';
+import type { ActorGroup } from './ppo.js';
 import { type ChannelOptions, channelMetrics, channelsOf, ownSample, withSample } from './reward-channels.js';
+import type { StepTimer } from './step-timer.js';
 
 export interface ScoredBatch {
   /** [rows, responseWidth] float32 */
@@ -32,6 +34,18 @@ export function rewardNeeds(words: readonly string[] = []): RewardNeeds {
     entropy: words.includes('entropy'),
     refLogProb: words.includes('ref_log_prob'),
   };
+}
+
+/** The reward looks at the policy's own numbers: they come from the scoring pass, never from sampling. */
+export async function addNeeded(
+  actor: ActorGroup,
+  batch: DataProto,
+  needs: RewardNeeds,
+  timer?: StepTimer,
+): Promise<void> {
+  const timed = (name: string, work: () => Promise<DataProto>) => timer?.time(name, work) ?? work();
+  if (needs.logProbs || needs.entropy) batch.union(await timed('old_log_prob', () => actor.computeLogProb(batch)));
+  if (needs.refLogProb) batch.union(await timed('ref', () => actor.computeRefLogProb(batch)));
 }
 
 export class RewardLoop {

@@ -5,7 +5,7 @@ import type { AgentRow, Trajectory } from '../agents/index.js';
 import type { PpoConfig } from '../config/index.js';
 import type { DataLoader, RlItem } from '../data/index.js';
 import type { ActorGroup } from './ppo.js';
-import type { RewardLoop } from './reward-loop.js';
+import { addNeeded, type RewardLoop } from './reward-loop.js';
 import { joinGenerated, promptRows } from './rows.js';
 import { type ValidationSample, validationMetrics } from './validation-metrics.js';
 
@@ -40,6 +40,7 @@ export class Validator {
       const generated = await this.actor.generateSequences(prompts);
       delete generated.metaInfo.metrics;
       const batch = joinGenerated(prompts, generated);
+      await addNeeded(this.actor, batch, this.reward.needs);
       const { scores, samples: scored } = await this.reward.score(batch);
       const trajectories = batch.column<Trajectory>('trajectory');
       const rows = batch.column<AgentRow>('agent_row');

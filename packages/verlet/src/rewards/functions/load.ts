@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { extname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { RewardError } from '../types.js';
+import { type RewardContext, RewardError } from '../types.js';
 import { loadPythonScorer, type PythonScorerOptions } from './python.js';
 import { createScorer, defaultScorer, type Scorer, type ScorerParts } from './scorer.js';
 
@@ -45,10 +45,13 @@ async function checkFile(path: string): Promise<void> {
  * ```
  *
  * sync or async, one object per sample. With `export const REWARD_TYPE = 'batch'` it is called once with a list of them.
+ * With `export const REWARD_NEEDS = ['entropy', 'log_probs']` the samples carry the policy's own numbers per response token, and
+ * the third argument (`RewardContext`) scores responses behind other prompts.
  */
 export async function loadRewardFunction(
   config: CustomRewardFunction,
   pythonOptions: PythonScorerOptions = {},
+  context?: RewardContext,
 ): Promise<Scorer> {
   const kwargs = config.reward_kwargs ?? {};
   if (!config.path) return defaultScorer(kwargs);
@@ -80,5 +83,19 @@ export async function loadRewardFunction(
   if (type !== 'batch' && type !== 'sequential') {
     throw new RewardError(`${path}: REWARD_TYPE is "batch" or "sequential", not ${JSON.stringify(type)}`);
   }
-  return createScorer({ type, compute, options: kwargs, source: { path, name } } as ScorerParts);
+  const needs = readNeeds(module.REWARD_NEEDS, path);
+  const parts = { type, compute, options: kwargs, source: { path, name }, needs, context };
+  return createScorer(parts as unknown as ScorerParts);
+}
+
+const knownNeeds = ['log_probs', 'entropy', 'ref_log_prob'];
+
+function readNeeds(value: unknown, path: string): string[] {
+  const words = value ?? [];
+  const unknown = Array.isArray(words) ? words.find((word) => !knownNeeds.includes(word)) : words;
+  if (unknown !== undefined)
+    throw new RewardError(
+      `${path}: REWARD_NEEDS is a list of ${knownNeeds.join(', ')}; ${JSON.stringify(unknown)} is none of them`,
+    );
+  return words as string[];
 }

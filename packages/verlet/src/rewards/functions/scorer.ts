@@ -1,10 +1,12 @@
 import { defaultComputeScore } from '../scores/index.js';
 import {
   type BatchRewardFunction,
+  type RewardContext,
   RewardError,
   type RewardFunction,
   type RewardInput,
   type RewardResult,
+  withoutPolicy,
 } from '../types.js';
 
 /** Where a scorer can be loaded from again, in a worker thread for instance. */
@@ -14,6 +16,8 @@ export type ScorerSource = { readonly path: string; readonly name?: string } | '
 export interface Scorer {
   readonly type: 'sequential' | 'batch';
   readonly source?: ScorerSource;
+  /** What the reward wants to read beyond the text: `log_probs`, `entropy`, `ref_log_prob`. */
+  readonly needs: readonly string[];
   readonly options: Record<string, unknown>;
   scoreOne(input: RewardInput): Promise<RewardResult>;
   scoreMany(inputs: readonly RewardInput[]): Promise<readonly RewardResult[]>;
@@ -26,6 +30,8 @@ export type ScorerParts = (
 ) & {
   options?: Record<string, unknown>;
   source?: ScorerSource;
+  needs?: readonly string[];
+  context?: RewardContext;
   close?: () => Promise<void>;
 };
 
@@ -39,12 +45,13 @@ function withAliases(input: RewardInput): RewardInput {
   return input;
 }
 
-export function createScorer({ type, compute, options = {}, source, close }: ScorerParts): Scorer {
+export function createScorer(parts: ScorerParts): Scorer {
+  const { type, compute, options = {}, source, needs = [], context = withoutPolicy, close } = parts;
   const one = compute as RewardFunction;
   const many = compute as BatchRewardFunction;
   const scoreMany = async (inputs: readonly RewardInput[]): Promise<readonly RewardResult[]> => {
-    if (type === 'sequential') return Promise.all(inputs.map((input) => one(withAliases(input), options)));
-    const results = await many(inputs.map(withAliases), options);
+    if (type === 'sequential') return Promise.all(inputs.map((input) => one(withAliases(input), options, context)));
+    const results = await many(inputs.map(withAliases), options, context);
     if (!Array.isArray(results) || results.length !== inputs.length) {
       const got = Array.isArray(results) ? `${results.length} results` : typeof results;
       throw new RewardError(
@@ -56,9 +63,11 @@ export function createScorer({ type, compute, options = {}, source, close }: Sco
   return {
     type,
     options,
+    needs,
     ...(source && { source }),
     scoreMany,
-    scoreOne: async (input) => (type === 'batch' ? (await scoreMany([input]))[0]! : one(withAliases(input), options)),
+    scoreOne: async (input) =>
+      type === 'batch' ? (await scoreMany([input]))[0]! : one(withAliases(input), options, context),
     close: close ?? (async () => {}),
   };
 }

@@ -1,4 +1,4 @@
-import { RewardError, type RewardFunction } from '../types.js';
+import { RewardError, type RewardInput, type RewardResult } from '../types.js';
 import { easyR1Dapo, easyR1Math, easyR1R1v } from './easyr1.js';
 import { jsonFormat, regexFormat, tagFormat } from './format.js';
 import { geo3k } from './geo3k.js';
@@ -11,22 +11,25 @@ import { rlla } from './rlla.js';
 import { searchQaExactMatch, searchQaSubMatch } from './search-qa.js';
 import { searchQaFormat } from './search-qa-format.js';
 
+/** Grades the text of a sample; needs nobody's help for it. */
+type Score = (input: RewardInput, options: Record<string, unknown>) => RewardResult | Promise<RewardResult>;
+
 /** Scores by `data_source`. A name that ends in `*` stands for all names that begin with what is before it. */
-const scores = new Map<string, RewardFunction>();
+const scores = new Map<string, Score>();
 
 /** Adds a score (or replaces one) for one or more data sources. */
 export function registerScore<Options extends object>(
   dataSources: string | readonly string[],
-  score: (input: Parameters<RewardFunction>[0], options: Options) => ReturnType<RewardFunction>,
+  score: (input: RewardInput, options: Options) => RewardResult | Promise<RewardResult>,
 ): void {
   for (const source of typeof dataSources === 'string' ? [dataSources] : dataSources) {
-    scores.set(source, score as unknown as RewardFunction);
+    scores.set(source, score as unknown as Score);
   }
 }
 
 export const knownDataSources = (): string[] => [...scores.keys()].sort();
 
-export function scoreFor(dataSource: string): RewardFunction {
+export function scoreFor(dataSource: string): Score {
   const exact = scores.get(dataSource);
   if (exact) return exact;
   for (const [name, score] of scores) {
@@ -39,7 +42,7 @@ export function scoreFor(dataSource: string): RewardFunction {
 }
 
 /** verl's default_compute_score: picks the score by the row's data source. */
-export const defaultComputeScore: RewardFunction = (input, options) => scoreFor(input.data_source)(input, options);
+export const defaultComputeScore: Score = (input, options) => scoreFor(input.data_source)(input, options);
 
 registerScore('openai/gsm8k', gsm8k);
 registerScore(['lighteval/MATH', 'DigitalLearningGmbH/MATH-lighteval', 'HuggingFaceH4/MATH-500'], math);

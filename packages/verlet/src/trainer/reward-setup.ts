@@ -1,0 +1,78 @@
+/** From the configuration to a reward loop: which function scores, which manager calls it, and what it gets to see. */
+import type { PpoConfig } from '../config/index.js';
+import type { Tokenizer } from '../models/tokenizer/index.js';
+import {
+  createRewardManager,
+  createScorer,
+  defaultScorer,
+  loadRewardFunction,
+  type RewardContext,
+  type RewardFunction,
+  type RewardManager,
+  type Scorer,
+} from '../rewards/index.js';
+import { scorePolicy } from './policy-scorer.js';
+import type { ActorGroup } from './ppo.js';
+import { RewardLoop, rewardNeeds } from './reward-loop.js';
+
+export interface RewardSetupOptions {
+  /** Scores one sample; instead of `custom_reward_function`. */
+  reward?: RewardFunction;
+  /** What `reward` reads beyond the text: `log_probs`, `entropy`, `ref_log_prob`. A reward file exports `REWARD_NEEDS` instead. */
+  rewardNeeds?: readonly string[];
+}
+
+export interface RewardSetup {
+  loop: RewardLoop;
+  manager: RewardManager;
+}
+
+/** `actor` is asked for when a reward first needs the policy: rewards are loaded before models, so that a bad file fails at once. */
+export async function openReward(
+  config: PpoConfig,
+  tokenizer: Tokenizer,
+  actor: () => Pick<ActorGroup, 'computeLogProb'>,
+  options: RewardSetupOptions,
+): Promise<RewardSetup> {
+  const context: RewardContext = {
+    scorePolicy: (queries) => scorePolicy(actor(), queries, tokenizer.padTokenId ?? tokenizer.eosTokenId ?? 0),
+    encodePrompt: (messages) => tokenizer.encodeChat(messages as never, { addGenerationPrompt: true }),
+  };
+  const scorer = await openScorer(config, context, options);
+  const manager = createRewardManager(managerName(config, scorer), scorer, managerOptions(config, scorer));
+  const { reward_mode, channel_weights } = config.reward_model;
+  const decode = (ids: ArrayLike<number>): string => tokenizer.decode(ids, { skipSpecialTokens: true });
+  const loop = new RewardLoop(manager, decode, rewardNeeds(scorer.needs), {
+    mode: reward_mode,
+    channelWeights: channel_weights as Record<string, number>,
+    scoreAll: options.reward !== undefined || Boolean(config.custom_reward_function.path),
+  });
+  return { loop, manager };
+}
+
+async function openScorer(config: PpoConfig, context: RewardContext, options: RewardSetupOptions): Promise<Scorer> {
+  const { reward, rewardNeeds: needs } = options;
+  if (reward) return createScorer({ type: 'sequential', compute: reward, needs, context });
+  const custom = config.custom_reward_function;
+  if (custom.path) return loadRewardFunction(custom as never, {}, context);
+  return defaultScorer(custom.reward_kwargs ?? {});
+}
+
+/** A function for batches is called as one, whatever the default says. */
+function managerName(config: PpoConfig, scorer: Scorer): string {
+  const name = config.reward_model.reward_manager ?? 'naive';
+  return scorer.type === 'batch' && name === 'naive' ? 'batch' : name;
+}
+
+function managerOptions(config: PpoConfig, scorer: Scorer): Record<string, unknown> {
+  const { reward_kwargs, timeout, max_concurrent, max_rpm, max_tpm, estimated_tokens_per_request } =
+    config.reward_model;
+  const given = { max_concurrent, max_rpm, max_tpm, estimated_tokens_per_request };
+  return {
+    ...reward_kwargs,
+    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null)),
+    max_resp_len: reward_kwargs.max_resp_len ?? config.data.max_response_length,
+    timeout_s: timeout,
+    fields: scorer.needs,
+  };
+}
