@@ -104,6 +104,8 @@ export interface RewardContext {
   scorePolicy(queries: readonly PolicyQuery[]): Promise<PolicyScores[]>;
   /** Chat messages as the policy's prompt tokens, up to where its answer begins. */
   encodePrompt(messages: readonly RewardMessage[]): ArrayLike<number>;
+  /** Tokens as text, special ones left out. */
+  decode(ids: ArrayLike<number>): string;
 }
 
 /** Scores one sample. `options` are `reward_kwargs` (or the options of a built-in score). */
@@ -145,14 +147,15 @@ export class RewardError extends UserError {
   override name = 'RewardError';
 }
 
+function absent(name: string): never {
+  throw new RewardError(`${name} needs the policy: there is one in training, in this process, and not here`);
+}
+
 /** The context where nothing is being trained: in `verlet reward test`, in scoring threads. */
 export const withoutPolicy: RewardContext = {
-  async scorePolicy() {
-    throw new RewardError('scorePolicy needs the policy: there is one in training, in this process, and not here');
-  },
-  encodePrompt() {
-    throw new RewardError('encodePrompt needs the policy: there is one in training, in this process, and not here');
-  },
+  scorePolicy: async () => absent('scorePolicy'),
+  encodePrompt: () => absent('encodePrompt'),
+  decode: () => absent('decode'),
 };
 
 /** Scores texts with a sequence-classification model; the trainer plugs in the model it holds. */

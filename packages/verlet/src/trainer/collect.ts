@@ -4,8 +4,10 @@ import { filterGroups } from '../algorithms/index.js';
 import { type PpoConfig, UserError } from '../config/index.js';
 import type { DataLoader, RlItem } from '../data/index.js';
 import { DataProto } from '../protocol/index.js';
+import { reduceMetrics } from '../workers/metric-list.js';
+import { needsSumPiSquared } from './estimate.js';
 import type { ActorGroup } from './ppo.js';
-import type { RewardLoop } from './reward-loop.js';
+import { addNeeded, type RewardLoop } from './reward-loop.js';
 import { joinGenerated, promptRows } from './rows.js';
 import type { StepTimer } from './step-timer.js';
 
@@ -80,15 +82,11 @@ async function rollout(
   const prompts = promptRows(items, config, step, { round });
   const metrics: Record<string, number> = {};
   const generated = await timer.time('gen', () => actor.generateSequences(prompts));
-  Object.assign(metrics, generated.metaInfo.metrics as Record<string, number>);
+  Object.assign(metrics, reduceMetrics(generated.metaInfo.metrics as Record<string, number[]>));
   delete generated.metaInfo.metrics;
   const batch = joinGenerated(prompts, generated);
-  const needs = reward.needs;
-  if (needs.logProbs || needs.entropy) {
-    // The reward looks at the policy's own numbers: they come from the scoring pass, never from sampling.
-    batch.union(await timer.time('old_log_prob', () => actor.computeLogProb(batch)));
-    if (needs.refLogProb) batch.union(await timer.time('ref', () => actor.computeRefLogProb(batch)));
-  }
+  batch.metaInfo.sumPiSquared = needsSumPiSquared(config);
+  await addNeeded(actor, batch, reward.needs, timer);
   const scored = await timer.time('reward', () => reward.score(batch));
   batch.set('token_level_scores', scored.scores);
   Object.assign(metrics, scored.metrics);
@@ -106,6 +104,7 @@ async function addGreedyBaselines(
 ): Promise<void> {
   const prompts = promptRows(items, config, step, { n: 1, greedy: true });
   const greedy = joinGenerated(prompts, await timer.time('gen_max', () => actor.generateSequences(prompts)));
+  await addNeeded(actor, greedy, reward.needs, timer);
   const { scores } = await reward.score(greedy);
   const totals = scores.sum(-1);
   const baselines = totals.toFloat32Array();

@@ -2,13 +2,12 @@
  * The main loop: prompts, rollout, reward, log-probs, values, advantages, updates, metrics. It reads like the paper; what
  * makes it distributed is in the worker groups, what makes it an algorithm in `algorithms/`.
  */
-import { balancedOrder, createKlController, type KlController } from '../algorithms/index.js';
+import { balanceMetrics, createKlController, type KlController, workload } from '../algorithms/index.js';
 import { type PpoConfig, usesCritic, usesReference } from '../config/index.js';
+import { dealRows, rowLengths } from '../controller/index.js';
 import type { DataLoader, RlItem } from '../data/index.js';
 import type { DataProto } from '../protocol/index.js';
-import { sequenceLengths } from '../workers/language-model-worker.js';
 import { reduceMetrics } from '../workers/metric-list.js';
-import { rowSource } from '../workers/packing.js';
 import type { Checkpoints } from './checkpoints.js';
 import { collect } from './collect.js';
 import { dataMetrics, meanOverMask, mismatchMetrics, timingMetrics } from './data-metrics.js';
@@ -20,7 +19,7 @@ import type { TraceRecorder } from './trace/index.js';
 import type { TrackerSet } from './trackers/index.js';
 import type { Validator } from './validation.js';
 
-/** The distributed calls of the loop. Worker groups have this shape; so have plain workers in this process. */
+/** The distributed calls of the loop. Worker groups have this shape; metrics come back as lists over ranks. */
 export interface ActorGroup {
   wake(): Promise<void>;
   sleep(): Promise<void>;
@@ -111,7 +110,8 @@ export class PpoTrainer {
       await actor.sleep();
       Object.assign(metrics, collected.metrics);
       const batch = resampleByScore(config, collected.batch, this.globalStep);
-      if (worldSize > 1 && config.trainer.balance_batch) Object.assign(metrics, balance(batch, worldSize));
+      batch.metaInfo.balance_batch = config.trainer.balance_batch;
+      if (worldSize > 1) Object.assign(metrics, balance(batch, worldSize));
       // I-L: what the weights say, what each token was worth
       await addLogProbsAndValues(this.estimate, batch, timer);
       if (batch.batch.has('entropys')) metrics['actor/entropy'] = meanOverMask(batch, 'entropys');
@@ -137,10 +137,9 @@ function reported(output: DataProto): Record<string, number> {
   return reduceMetrics(output.metaInfo.metrics as Record<string, number[]>);
 }
 
-/** Deals rows so that every rank has about the same work; updates do not depend on the order. */
+/** Tokens per rank, as the worker groups deal the rows: nearly equal work, in mini-batches that do not depend on the ranks. */
 function balance(batch: DataProto, worldSize: number): Record<string, number> {
-  if (batch.length % worldSize !== 0) return {};
-  const { order, metrics } = balancedOrder(sequenceLengths(rowSource(batch)), worldSize);
-  batch.reorder(order);
-  return metrics;
+  const lengths = rowLengths(batch);
+  if (!lengths || batch.length % worldSize !== 0) return {};
+  return balanceMetrics([...lengths], dealRows(batch.length, worldSize, Array.from(lengths, workload)));
 }

@@ -34,14 +34,15 @@ export async function openReward(
   actor: () => Pick<ActorGroup, 'computeLogProb'>,
   options: RewardSetupOptions,
 ): Promise<RewardSetup> {
+  const decode = (ids: ArrayLike<number>): string => tokenizer.decode(ids, { skipSpecialTokens: true });
   const context: RewardContext = {
     scorePolicy: (queries) => scorePolicy(actor(), queries, tokenizer.padTokenId ?? tokenizer.eosTokenId ?? 0),
     encodePrompt: (messages) => tokenizer.encodeChat(messages as never, { addGenerationPrompt: true }),
+    decode,
   };
   const scorer = await openScorer(config, context, options);
   const manager = createRewardManager(managerName(config, scorer), scorer, managerOptions(config, scorer));
   const { reward_mode, channel_weights } = config.reward_model;
-  const decode = (ids: ArrayLike<number>): string => tokenizer.decode(ids, { skipSpecialTokens: true });
   const loop = new RewardLoop(manager, decode, rewardNeeds(scorer.needs), {
     mode: reward_mode,
     channelWeights: channel_weights as Record<string, number>,

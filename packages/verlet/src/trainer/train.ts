@@ -2,33 +2,26 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Interaction, Tool } from '../agents/index.js';
-import { type PpoConfig, usesCritic, usesReference } from '../config/index.js';
+import { type PpoConfig, usesReference } from '../config/index.js';
 import { openDatasets, openLoader } from '../data/index.js';
 import { resolveModel } from '../models/hub/index.js';
 import { Tokenizer } from '../models/tokenizer/index.js';
-import {
-  createRewardManager,
-  createScorer,
-  defaultScorer,
-  loadRewardFunction,
-  type RewardFunction,
-  type Scorer,
-} from '../rewards/index.js';
-import { ActorRolloutRefWorker, pickDevice } from '../workers/actor-rollout-ref.js';
+import type { RewardFunction } from '../rewards/index.js';
 import type { TrainedAgent } from '../workers/agent-rollout.js';
-import { singleProcess } from '../workers/context.js';
-import { CriticWorker } from '../workers/critic-worker.js';
 import { type Checkpointed, Checkpoints } from './checkpoints.js';
 import { observeRun } from './observe.js';
 import { PpoTrainer } from './ppo.js';
-import { RewardLoop } from './reward-loop.js';
+import { openReward } from './reward-setup.js';
 import type { Tracker } from './trackers/index.js';
 import { Validator } from './validation.js';
+import { openWorkerGroups, type WorkerGroups } from './worker-groups.js';
 
 export interface TrainOptions {
   config: PpoConfig;
   /** Scores one sample; instead of `custom_reward_function`. */
   reward?: RewardFunction;
+  /** What `reward` reads beyond the text, per response token: `log_probs`, `entropy`, `ref_log_prob`. */
+  rewardNeeds?: readonly string[];
   /**
    * A program to train as it is, run once per sample instead of an agent loop. It talks to the policy through the Vercel AI
    * SDK (`context.model`) or any OpenAI client (`context.baseURL`, `context.apiKey`); what it returns is the reward.
@@ -50,16 +43,8 @@ export interface TrainResult {
   interrupted: boolean;
 }
 
-async function scorerOf(config: PpoConfig, reward: RewardFunction | undefined): Promise<Scorer> {
-  if (reward) return createScorer({ type: 'sequential', compute: reward });
-  const custom = config.custom_reward_function;
-  if (custom.path) return loadRewardFunction(custom as never);
-  return defaultScorer(custom.reward_kwargs ?? {});
-}
-
 export async function train(options: TrainOptions): Promise<TrainResult> {
   const { config } = options;
-  const context = singleProcess(pickDevice(config.trainer.device));
   const runFolder = config.trainer.default_local_dir;
   await mkdir(runFolder, { recursive: true });
   await writeFile(path.join(runFolder, 'config.json'), `${JSON.stringify(config, null, 2)}\n`);
@@ -71,28 +56,17 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   const valSets = config.data.val_files ? await openDatasets(config.data as never, 'val', { tokenizer }) : [];
   const totalSteps = config.trainer.total_training_steps ?? loader.batchesPerEpoch * config.trainer.total_epochs;
 
-  const actor = new ActorRolloutRefWorker(config, context, {
+  const { loop: reward, manager } = await openReward(config, tokenizer, () => workers.actor, options);
+  const workers: WorkerGroups = await openWorkerGroups(config, {
     agent: options.agent,
     tools: options.tools,
     interactions: options.interactions,
   });
-  await actor.initModel({ totalSteps, useReference: usesReference(config) });
-  const critic = usesCritic(config) ? new CriticWorker(config, context) : null;
+  const { actor, critic } = workers;
+  await actor.initModel({ totalSteps, useReference: usesReference(config) || reward.needs.refLogProb });
   await critic?.initModel({ totalSteps });
 
   const decode = (ids: ArrayLike<number>): string => tokenizer.decode(ids, { skipSpecialTokens: true });
-  const scorer = await scorerOf(config, options.reward);
-  const manager = createRewardManager(
-    config.reward_model.reward_manager ?? 'naive',
-    scorer,
-    config.reward_model.reward_kwargs as never,
-  );
-  const { reward_mode, channel_weights } = config.reward_model;
-  const reward = new RewardLoop(manager, decode, undefined, {
-    mode: reward_mode,
-    channelWeights: channel_weights as Record<string, number>,
-    scoreAll: options.reward !== undefined || Boolean(config.custom_reward_function.path),
-  });
   const validator = valSets.length
     ? new Validator(config, actor, openLoader(valSets, config.data as never, 'val'), reward, decode)
     : null;
@@ -137,16 +111,17 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     guards,
     trace,
     totalSteps,
-    worldSize: 1,
+    worldSize: workers.worldSize,
     shouldStop: () => options.signal?.aborted ?? false,
   });
+  let outcome: 'finished' | 'interrupted' | 'failed' = 'failed';
   try {
     await trainer.fit();
+    outcome = options.signal?.aborted ? 'interrupted' : 'finished';
   } finally {
-    await trackers.finish();
+    await trackers.finish(outcome);
     await manager.close();
-    await actor.close();
-    await critic?.close();
+    await workers.close();
     for (const dataset of [...trainSets, ...valSets]) await dataset.close();
   }
   return { globalStep: trainer.globalStep, metrics, runFolder, interrupted: options.signal?.aborted ?? false };
