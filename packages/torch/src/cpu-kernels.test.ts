@@ -1,0 +1,105 @@
+/** The CPU's fused kernels against plain tensor code in double precision, and the memory that they are given. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { aten, full, grad, manualSeed, randn, scope, type Tensor } from './index.js';
+
+function difference(a: Tensor, b: Tensor): number {
+  return scope(() => a.detach().to('float64').sub(b.detach().to('float64')).abs().max().item());
+}
+
+/** Values and gradients of one function in float32 by the kernel and in float64 written out. */
+function compare(kernel: (...x: Tensor[]) => Tensor, plain: (...x: Tensor[]) => Tensor, inputs: Tensor[]): number {
+  const wide = inputs.map((x) => x.detach().to('float64').setRequiresGrad());
+  const own = inputs.map((x) => x.detach().clone().setRequiresGrad());
+  const [got, wanted] = [kernel(...own), plain(...wide)];
+  const outer = randn(got.shape);
+  const gradients = grad([got], own, [outer]);
+  const expected = grad([wanted], wide, [outer.to('float64')]);
+  return Math.max(difference(got, wanted), ...gradients.map((x, k) => difference(x!, expected[k]!)));
+}
+
+describe('RMS norm', () => {
+  const plain = (x: Tensor, weight: Tensor): Tensor => x.div(x.square().mean(-1, true).add(1e-6).sqrt()).mul(weight);
+  it.each([[[1, 1]], [[3, 7]], [[300, 256]], [[40, 4, 24]], [[0, 8]]])(
+    'of %j equals its formula, both ways',
+    (shape) => {
+      manualSeed(1);
+      const inputs = [randn(shape), randn([shape.at(-1)!])];
+      if (shape[0] === 0) expect(aten.verlet_rms_norm(inputs[0]!, inputs[1]!, 1e-6).shape).toEqual(shape);
+      else
+        expect(compare((x, w) => aten.verlet_rms_norm(x, w, 1e-6), plain, inputs)).toBeLessThan(
+          shape[0]! > 100 ? 2e-4 : 3e-5,
+        );
+    },
+  );
+
+  it('reads slices as they lie, and bfloat16 too', () => {
+    manualSeed(2);
+    const x = randn([9, 6, 16]);
+    const weight = randn([16]);
+    const slice = (whole: Tensor): Tensor => whole.narrow(1, 2, 3);
+    expect(
+      compare(
+        (whole, w) => aten.verlet_rms_norm(slice(whole), w, 1e-6),
+        (whole, w) => plain(slice(whole), w),
+        [x, weight],
+      ),
+    ).toBeLessThan(3e-5);
+    const half = aten.verlet_rms_norm(x.to('bfloat16'), weight.to('bfloat16'), 1e-6);
+    expect(half.dtype).toBe('bfloat16');
+    expect(difference(half, plain(x, weight))).toBeLessThan(0.06);
+  });
+
+  it('refuses a weight of another width', () => {
+    expect(() => aten.verlet_rms_norm(randn([2, 8]), randn([4]), 1e-6)).toThrow(/8 features, the weight 4/);
+  });
+});
+
+describe('SwiGLU', () => {
+  it.each([1, 5, 64])('of width %i equals its formula, both ways', (width) => {
+    manualSeed(3);
+    const plain = (x: Tensor): Tensor => {
+      const [gate, up] = x.split([width, width], -1) as [Tensor, Tensor];
+      return gate.mul(gate.sigmoid()).mul(up);
+    };
+    expect(compare((x) => aten.verlet_swiglu(x), plain, [randn([33, 2 * width]).mul(6)])).toBeLessThan(2e-5);
+  });
+
+  it('stays finite at the ends of the range and passes on what is not a number', () => {
+    const out = aten.verlet_swiglu(full([1, 4], -200)).toFloat32Array();
+    expect(Math.abs(out[0]!)).toBeLessThan(1e-30);
+    expect(aten.verlet_swiglu(full([1, 4], 200)).toFloat32Array()[0]).toBe(40000);
+    expect(aten.verlet_swiglu(full([1, 4], Number.NaN)).toFloat32Array()[0]).toBeNaN();
+  });
+});
+
+describe('packed attention', () => {
+  it('refuses lengths that do not add up', () => {
+    const [q, k] = [randn([5, 2, 8]), randn([5, 1, 8])];
+    expect(() => aten.verlet_packed_attention(q, k, k, [2, 2], 1, 0)).toThrow(/add up to 4 tokens, q has 5/);
+    expect(() => aten.verlet_packed_attention(q, randn([5, 3, 8]), k, [5], 1, 0)).toThrow(/do not match/);
+  });
+});
+
+describe('memory of large tensors', () => {
+  it('is never given to two at once', () => {
+    const megabyte = 2 ** 18;
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(fc.integer({ min: 1, max: 9 }), fc.boolean()), { minLength: 5, maxLength: 40 }),
+        (steps) => {
+          const live: { value: number; tensor: Tensor }[] = [];
+          for (const [k, [size, frees]] of steps.entries()) {
+            if (frees && live.length > 0) live.splice(k % live.length, 1)[0]!.tensor.dispose();
+            else live.push({ value: k, tensor: full([size * megabyte + k], k) });
+          }
+          for (const { value, tensor } of live) {
+            expect([tensor.min().item(), tensor.max().item()]).toEqual([value, value]);
+            tensor.dispose();
+          }
+        },
+      ),
+      { numRuns: 10 },
+    );
+  });
+});
