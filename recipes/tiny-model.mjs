@@ -36,8 +36,7 @@ export function chatExample(tokenizer, messages) {
     parts.push({ ids: [...tokenizer.encode(messages[k].content), tokenizer.eosTokenId], learnt: 1 });
     const start = ++k;
     while (k < messages.length && messages[k].role !== 'assistant') k++;
-    if (k > start)
-      parts.push({ ids: template.continuationIds(messages.slice(start, k), { closed: true }), learnt: 0 });
+    if (k > start) parts.push({ ids: template.continuationIds(messages.slice(start, k), { closed: true }), learnt: 0 });
   }
   return example(parts);
 }
@@ -59,11 +58,12 @@ function example(parts) {
 }
 
 /**
- * Makes the model and writes it to `folder`. `makeExample(draw, tokenizer)` gives one SFT example.
+ * Makes the model and writes it to `folder`. `makeExample(draw, tokenizer, done)` gives one SFT example;
+ * `done` is the part of the SFT that is over, from 0 to 1.
  * @returns {Promise<{ loss: number }>} the last loss
  */
 export async function makeTinyModel(folder, options) {
-  const { texts, makeExample, sizes = tinySizes, steps = 200, batch = 64, learningRate = 5e-3, seed = 1 } = options;
+  const { texts, makeExample, sizes = tinySizes, steps = 120, batch = 32, learningRate = 4e-3, seed = 1 } = options;
   const tokenizer = await closedVocabulary(texts, { folder, spelling: 'characters', chatTemplate: turnTemplate });
   manualSeed(seed);
   const model = createCausalLM({
@@ -72,6 +72,8 @@ export async function makeTinyModel(folder, options) {
     ...sizes,
     vocab_size: Math.ceil(tokenizer.vocabSize / 8) * 8,
     max_position_embeddings: 512,
+    // Five times the usual: a model this small then learns to copy within a hundred steps instead of several hundred.
+    initializer_range: 0.1,
     rms_norm_eps: 1e-6,
     rope_theta: 10000,
     tie_word_embeddings: true,
@@ -84,7 +86,7 @@ export async function makeTinyModel(folder, options) {
   const draw = generator(seed + 2);
   let loss = 0;
   for (let step = 1; step <= steps; step++) {
-    const examples = Array.from({ length: batch }, () => makeExample(draw, tokenizer));
+    const examples = Array.from({ length: batch }, () => makeExample(draw, tokenizer, step / steps));
     optimizer.lr = learningRate * Math.min(1, step / 20) * (1 - 0.9 * (step / steps));
     ({ loss } = supervisedStep(model, optimizer, [examples], { gradClip: 1 }));
     options.onStep?.(step, steps, loss);

@@ -1,4 +1,4 @@
-// A task that a tiny model cannot do in its head and a calculator can: products of numbers up to 19.
+// A task that a tiny model cannot do in its head and a calculator can: products of two numbers.
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { writeParquet } from 'verlet';
@@ -9,13 +9,16 @@ export const question = (a, b) => `What is ${a} * ${b}?`;
 export const toolCall = (a, b) =>
   `<tool_call>{"name": "calculator", "arguments": {"expression": "${a}*${b}"}}</tool_call>`;
 
-/** How often the SFT shows the tool; otherwise it shows a guess. Reinforcement has to find out which of the two pays. */
-const TOOL_SHARE = 0.2;
+/**
+ * The SFT first shows how the tool is used, then mostly guesses: the model can do both and prefers to guess. Reinforcement
+ * has to find out which of the two pays.
+ */
+const toolShare = (progress) => (progress < 0.75 ? 1 : 0.2);
 
-function conversation(draw) {
-  const [a, b] = [2 + draw(18), 2 + draw(18)];
+function conversation(draw, largest, share) {
+  const [a, b] = [2 + draw(largest - 1), 2 + draw(largest - 1)];
   const user = { role: 'user', content: question(a, b) };
-  if (draw(1000) >= TOOL_SHARE * 1000) return [user, { role: 'assistant', content: `#### ${4 + draw(358)}` }];
+  if (draw(1000) >= share * 1000) return [user, { role: 'assistant', content: `#### ${4 + draw(largest ** 2 - 3)}` }];
   return [
     user,
     { role: 'assistant', content: toolCall(a, b) },
@@ -34,7 +37,7 @@ const row = (a, b, index, split) => ({
 });
 
 /** Writes data and model. @returns {Promise<{ model: string, train: string, test: string }>} */
-export async function prepare(folder, { seed = 1, sftSteps = 200, onStep } = {}) {
+export async function prepare(folder, { seed = 1, largest = 19, sftSteps = 120, onStep } = {}) {
   await mkdir(folder, { recursive: true });
   const files = {
     train: path.join(folder, 'train.parquet'),
@@ -42,16 +45,20 @@ export async function prepare(folder, { seed = 1, sftSteps = 200, onStep } = {})
     model: path.join(folder, 'model'),
   };
   const pairs = [];
-  for (let a = 2; a < 20; a++) for (let b = 2; b < 20; b++) pairs.push([a, b]);
+  for (let a = 2; a <= largest; a++) for (let b = 2; b <= largest; b++) pairs.push([a, b]);
   const draw = generator(seed);
-  pairs.sort(() => draw(2) - 0.5);
+  for (let k = pairs.length - 1; k > 0; k--) {
+    const other = draw(k + 1);
+    [pairs[k], pairs[other]] = [pairs[other], pairs[k]];
+  }
+  const held = Math.floor(pairs.length / 8);
   const rows = (part, split) => part.map(([a, b], k) => row(a, b, k, split));
-  await writeParquet(files.train, rows(pairs.slice(32), 'train'));
-  await writeParquet(files.test, rows(pairs.slice(0, 32), 'test'));
+  await writeParquet(files.train, rows(pairs.slice(held), 'train'));
+  await writeParquet(files.test, rows(pairs.slice(0, held), 'test'));
   const texts = pairs.flatMap(([a, b]) => [`user ${question(a, b)}`, toolCall(a, b), `tool ${a * b}`, `#### ${a * b}`]);
   await makeTinyModel(files.model, {
     texts: [...texts, 'assistant '],
-    makeExample: (source, tokenizer) => chatExample(tokenizer, conversation(source)),
+    makeExample: (source, tokenizer, done) => chatExample(tokenizer, conversation(source, largest, toolShare(done))),
     steps: sftSteps,
     seed,
     onStep,
