@@ -1,0 +1,108 @@
+// A training step on packed sequences, Qwen2.5-0.5B shape in bfloat16, beside plain transformers in the same run.
+//   node bench/train-step.mjs [--device cuda:0] [--rows 16] [--length 1024] [--recompute] [--no-peer]
+import { parseArgs } from 'node:util';
+import {
+  AdamW,
+  clipGradNorm,
+  cudaMemory,
+  emptyCudaCache,
+  full,
+  manualSeed,
+  nn,
+  randint,
+  resetPeakMemory,
+  scope,
+  synchronizeSync,
+} from '../packages/torch/dist/index.js';
+import { createCausalLM, PackedAttention } from '../packages/verlet/dist/models/index.js';
+import { matmulParameters, qwen05b } from './models.mjs';
+import { runPeer } from './peers.mjs';
+
+const { values: options } = parseArgs({
+  options: {
+    device: { type: 'string', default: 'cuda:0' },
+    rows: { type: 'string', default: '16' },
+    length: { type: 'string', default: '1024' },
+    repeats: { type: 'string', default: '5' },
+    recompute: { type: 'boolean', default: false },
+    'no-peer': { type: 'boolean', default: false },
+  },
+});
+const { device } = options;
+const [rows, length, repeats] = [Number(options.rows), Number(options.length), Number(options.repeats)];
+const tokens = rows * length;
+const config = qwen05b;
+// Six for each parameter in a matrix product, and causal attention: half of 12 * layers * hidden * length.
+const flopsPerToken = 6 * matmulParameters(config) + 6 * config.num_hidden_layers * config.hidden_size * length;
+const peakFlops = 989e12;
+
+manualSeed(0);
+const model = createCausalLM(config, { device, dtype: 'bfloat16' });
+const optimizer = new AdamW(model.namedParameters(), { lr: 1e-6 });
+const ids = randint(0, config.vocab_size, [tokens], { device });
+const targets = ids.roll ? ids.roll([-1]) : ids;
+const clock = () => {
+  synchronizeSync(device);
+  return performance.now() / 1000;
+};
+
+const parts = { forward: [], head: [], headBackward: [], backward: [], optimizer: [] };
+
+function step() {
+  const marks = [clock()];
+  scope(() => {
+    const context = new PackedAttention(new Array(rows).fill(length), device);
+    const pass = model.model.forwardForTraining(ids, context, { recompute: options.recompute });
+    marks.push(clock());
+    const head = new nn.LogProbHead(pass.hidden, model.headWeight, targets, { train: true });
+    marks.push(clock());
+    // The gradient of the mean negative log-probability.
+    const gradHidden = head.backward(full([tokens], -1 / tokens, { device }), null, model.headWeight);
+    for (const value of Object.values(head.result)) value?.dispose();
+    marks.push(clock());
+    pass.backward(gradHidden);
+    context.dispose();
+  });
+  marks.push(clock());
+  const gradients = new Map();
+  for (const [name, parameter] of model.namedParameters())
+    if (parameter.gradient) gradients.set(name, parameter.gradient);
+  clipGradNorm(gradients, 1);
+  optimizer.step(gradients);
+  model.clearGradients();
+  marks.push(clock());
+  Object.keys(parts).forEach((name, k) => {
+    parts[name].push(marks[k + 1] - marks[k]);
+  });
+}
+
+const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
+for (let k = 0; k < 3; k++) step();
+for (const list of Object.values(parts)) list.length = 0;
+resetPeakMemory(device);
+for (let k = 0; k < repeats; k++) step();
+const medians = Object.fromEntries(Object.entries(parts).map(([name, list]) => [name, median(list)]));
+const pass = medians.forward + medians.head + medians.headBackward + medians.backward;
+const gigabytes = (bytes) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+const describe = (seconds) =>
+  `${(seconds * 1000).toFixed(1)} ms, ${Math.round(tokens / seconds).toLocaleString('en')} tok/s, ${((100 * tokens * flopsPerToken) / seconds / peakFlops).toFixed(1)}% MFU`;
+console.log(
+  Object.entries(medians)
+    .map(([name, seconds]) => `${name} ${(seconds * 1000).toFixed(1)} ms`)
+    .join(', '),
+);
+const peak = cudaMemory(device).peakAllocated;
+console.log(
+  `Verlet, ${rows} x ${length} packed, forward and backward: ${describe(pass)}; with AdamW ${describe(pass + medians.optimizer)}; peak ${gigabytes(peak)}`,
+);
+optimizer.dispose();
+model.dispose();
+emptyCudaCache();
+if (!options['no-peer']) {
+  const peer = runPeer('train_step.py', { config, device, rows, length, repeats });
+  if (peer)
+    console.log(
+      `transformers, forward and backward: ${describe(peer.seconds)}; with AdamW ${describe(peer.wholeSeconds)}; peak ${gigabytes(peer.peakBytes)}\n` +
+        `Verlet: ${(peer.seconds / pass).toFixed(2)} times as fast, ${((100 * peak) / peer.peakBytes).toFixed(0)}% of the memory`,
+    );
+}
