@@ -255,10 +255,11 @@ export class ActorRolloutRefWorker {
   }
 
   async close(): Promise<void> {
-    await this.agents.close();
-    await this.engine.close();
-    this.optimizer.dispose();
-    this.model.dispose();
+    // A model that could not be loaded has left these undefined, and its own error is the one to be seen.
+    await this.agents?.close();
+    await this.engine?.close();
+    this.optimizer?.dispose();
+    this.model?.dispose();
     this.reference?.dispose();
   }
 }

@@ -142,7 +142,7 @@ export class CriticWorker {
   }
 
   async close(): Promise<void> {
-    this.optimizer.dispose();
-    this.model.dispose();
+    this.optimizer?.dispose();
+    this.model?.dispose();
   }
 }
