@@ -6,8 +6,15 @@ import { isEquivalent } from '../../src/rewards/equivalence/index.js';
 
 const pathOf = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 const python = process.env.VERLET_PYTHON ?? 'python3';
-const probe = spawnSync(python, ['-c', 'import sympy, antlr4'], { timeout: 60_000 });
-const problem = probe.status === 0 ? '' : `${python} cannot import sympy and antlr4`;
+// sympy's LaTeX parser works with one version of antlr4 only: whether both are there says little.
+const probe = spawnSync(
+  python,
+  ['-c', String.raw`from sympy.parsing.latex import parse_latex; parse_latex(r"\frac{1}{2}")`],
+  {
+    timeout: 60_000,
+  },
+);
+const problem = probe.status === 0 ? '' : `${python} has no sympy that can parse LaTeX`;
 if (problem) console.warn(`the comparison with sympy is skipped: ${problem}`);
 
 interface Pair {
