@@ -90,6 +90,10 @@ describe('verlet sft', () => {
     expect(again.noted).toContain('nothing to do: step 6 was reached before');
   });
 
+  it('frees every tensor it made', () => {
+    expect(liveTensors().count).toBe(0);
+  });
+
   it('learns conversations with an adapter, packed by tokens', async () => {
     const more = [
       'data.multiturn.enable=true',
@@ -129,10 +133,6 @@ describe('verlet sft', () => {
       expect(other['train/loss']).toBeCloseTo(first!['train/loss']!, 5);
       expect(other['train/grad_norm']).toBeCloseTo(first!['train/grad_norm']!, 3);
     }
-  });
-
-  it('frees what it took', () => {
-    expect(liveTensors().count).toBe(0);
   });
 
   it('says what is wrong before it starts', async () => {

@@ -11,7 +11,7 @@ import {
 import type { ChatMessage, Tokenizer } from '../../models/tokenizer/index.js';
 import type { PreferenceSettings } from './settings.js';
 
-/** One answer with its prompt; `lossMask` is 1 on the tokens of the answer. */
+/** One answer with its prompt; `lossMask` is 1 on the tokens of the answer (for a reward model, on all). */
 export interface Answer {
   tokenIds: Int32Array;
   lossMask: Uint8Array;
@@ -117,8 +117,10 @@ export class PairDataset implements ItemSource<PairItem> {
     const through = this.render([...prompt, ...answer], false, where);
     if (!through.startsWith(before))
       throw new DataError('the template does not continue its own generation prompt', where);
-    const promptIds = this.tokenizer.encode(before);
-    const answerIds = this.tokenizer.encode(this.upToEnd(through.slice(before.length)));
+    const isScored = this.options.settings.objective === 'reward_model';
+    // A reward model reads conversations as the template ends them, one text; a policy learns what it would sample.
+    const promptIds = isScored ? new Int32Array(0) : this.tokenizer.encode(before);
+    const answerIds = this.tokenizer.encode(isScored ? through : this.upToEnd(through.slice(before.length)));
     const size = promptIds.length + answerIds.length;
     if (size > this.options.maxLength)
       throw new DataError(

@@ -18,4 +18,8 @@ export class LossConsole implements Tracker {
     });
     this.write(`step ${step}/${this.totalSteps}  ${shown.join('  ')}`);
   }
+
+  notice(text: string): void {
+    this.write(text);
+  }
 }

@@ -8,7 +8,8 @@ import { type PpoConfig, type SftConfig, UserError } from '../../config/index.js
 import { DataLoader, type ItemSource, type RlItem } from '../../data/index.js';
 import { type Checkpointed, Checkpoints } from '../checkpoints.js';
 import type { PpoTrainer } from '../ppo.js';
-import { JsonlTracker, type Tracker, TrackerSet } from '../trackers/index.js';
+import { wantsLiveView } from '../trackers/create.js';
+import { createTrackers, type Tracker, type TrackerSet } from '../trackers/index.js';
 import { LossConsole } from './console.js';
 import type { Learner } from './learner.js';
 
@@ -59,19 +60,15 @@ export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<I
   await mkdir(runFolder, { recursive: true });
   const learner = await parts.createLearner(totalSteps);
   const checkpoints = stepCheckpoints(settings, learner, loader);
-  const trackers = new TrackerSet([
-    new JsonlTracker(path.join(runFolder, 'metrics.jsonl')),
-    ...([settings.logger].flat().includes('console')
-      ? [new LossConsole(totalSteps, options.write ?? ((line) => console.log(line)))]
-      : []),
-    ...(options.trackers ?? []),
-  ]);
+  const trackers = trackersOf(options, runFolder, totalSteps);
   const result: RunResult = { globalStep: 0, metrics: {}, runFolder, checkpoint: null, interrupted: false };
+  let outcome: 'finished' | 'interrupted' | 'failed' = 'failed';
   try {
     // The trainer's checkpoints ask for a KL controller, which fine-tuning has not: it is a plain number that stays 0.
     const state = { globalStep: 0, klController: { state: () => ({ value: 0 }), restore: () => {} } };
     const trainer = state as unknown as PpoTrainer;
     state.globalStep = await checkpoints.resume(trainer);
+    await trackers.start(state.globalStep);
     if (state.globalStep > 0) options.write?.(`going on after step ${state.globalStep}`);
     await writeFile(path.join(runFolder, 'config.json'), `${JSON.stringify(config, null, 2)}\n`);
     while (state.globalStep < totalSteps && !result.interrupted) {
@@ -97,11 +94,25 @@ export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<I
       result.metrics = metrics;
     }
     result.globalStep = state.globalStep;
+    outcome = result.interrupted ? 'interrupted' : 'finished';
     return result;
   } finally {
-    await trackers.finish();
+    await trackers.finish(outcome);
     learner.close();
   }
+}
+
+/** In a terminal the trainer's live view; in logs and pipes a line a step about losses. */
+function trackersOf({ config, trackers = [], write }: RunOptions, runFolder: string, totalSteps: number): TrackerSet {
+  const names = [config.trainer.logger].flat() as string[];
+  if (!names.includes('console') || wantsLiveView(process.stdout, process.env))
+    return createTrackers(config, { runFolder, totalSteps, extra: trackers });
+  const lines = new LossConsole(totalSteps, write ?? ((line) => console.log(line)));
+  const logger = names.filter((name) => name !== 'console');
+  return createTrackers(
+    { trainer: { ...config.trainer, logger } },
+    { runFolder, totalSteps, extra: [lines, ...trackers] },
+  );
 }
 
 /**

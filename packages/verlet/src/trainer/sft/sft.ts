@@ -1,9 +1,9 @@
 /** Supervised fine-tuning from a configuration: data, model, loop. */
 import { resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { expandHome, type SftConfig, UserError } from '../../config/index.js';
 import { type ItemSource, SftDataset, type SftDatasetOptions, type SftItem } from '../../data/index.js';
 import type { Tokenizer } from '../../models/tokenizer/index.js';
+import { importModule } from '../../rewards/index.js';
 import { fineTune, type RunOptions, type RunResult } from './fine-tune.js';
 import { type ModelSource, openModelSource } from './model.js';
 import { SftLearner } from './sft-learner.js';
@@ -75,7 +75,7 @@ async function openExamples(config: SftConfig, source: ModelSource, split: 'trai
 async function importDataset(file: string, name: string | null): Promise<SftDatasetClass> {
   let module: Record<string, unknown>;
   try {
-    module = (await import(pathToFileURL(resolve(expandHome(file))).href)) as Record<string, unknown>;
+    module = await importModule(resolve(expandHome(file)));
   } catch (error) {
     throw new UserError(`data.custom_cls.path: cannot load ${file}: ${(error as Error).message}`, { cause: error });
   }
