@@ -1,11 +1,16 @@
 /** What a decoder-only model is, read from a Hugging Face `config.json`; and the families that can be read. */
 
 export interface RopeScaling {
-  type: 'llama3' | 'linear';
+  type: 'llama3' | 'linear' | 'yarn';
   factor: number;
   lowFreqFactor?: number;
   highFreqFactor?: number;
   originalMaxPositionEmbeddings?: number;
+  /** YaRN: how many turns within the original length mark the ends of the blend. */
+  betaFast?: number;
+  betaSlow?: number;
+  /** YaRN: cosines and sines are multiplied by it. */
+  attentionFactor?: number;
 }
 
 export interface ModelConfig {
@@ -30,6 +35,8 @@ export interface ModelConfig {
   mlpBias: boolean;
   /** RMS norm over each head of q and k before the rotary embedding. */
   qkNorm: boolean;
+  /** Files hold q, k and v as `qkv_proj`, gate and up as `gate_up_proj`. */
+  fusedProjections: boolean;
   /** Keys that far back or further are not seen; null where a layer sees all. One entry per layer. */
   slidingWindows: (number | null)[];
   initializerRange: number;
@@ -88,9 +95,28 @@ function readRopeScaling(raw: Record<string, unknown>): RopeScaling | null {
       highFreqFactor: numberIn(scaling, 'high_freq_factor'),
       originalMaxPositionEmbeddings: numberIn(scaling, 'original_max_position_embeddings'),
     };
+  if (type === 'yarn') return readYarn(raw, scaling);
   throw new UnsupportedModelError(
-    `config.json: rope scaling '${String(type)}' is not supported; known: default, linear, llama3`,
+    `config.json: rope scaling '${String(type)}' is not supported; known: default, linear, llama3, yarn`,
   );
+}
+
+function readYarn(raw: Record<string, unknown>, scaling: Record<string, unknown>): RopeScaling {
+  const factor = numberIn(scaling, 'factor');
+  if (scaling.mscale || scaling.mscale_all_dim || scaling.truncate === false)
+    throw new UnsupportedModelError('config.json: yarn with mscale or without truncation is not supported');
+  return {
+    type: 'yarn',
+    factor,
+    originalMaxPositionEmbeddings: numberIn(
+      scaling,
+      'original_max_position_embeddings',
+      numberIn(raw, 'max_position_embeddings'),
+    ),
+    betaFast: numberIn(scaling, 'beta_fast', 32),
+    betaSlow: numberIn(scaling, 'beta_slow', 1),
+    attentionFactor: numberIn(scaling, 'attention_factor', factor <= 1 ? 1 : 0.1 * Math.log(factor) + 1),
+  };
 }
 
 /** Reads a `config.json`. Unknown architectures are refused with the list of known ones. */
@@ -123,6 +149,7 @@ export function readModelConfig(raw: Record<string, unknown>): ModelConfig {
     outputBias: raw.attention_bias === true,
     mlpBias: raw.mlp_bias === true,
     qkNorm: false,
+    fusedProjections: false,
     slidingWindows: new Array<number | null>(numLayers).fill(null),
     initializerRange: numberIn(raw, 'initializer_range', 0.02),
     eosTokenIds: idsOf(raw.eos_token_id),

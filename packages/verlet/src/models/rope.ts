@@ -1,6 +1,6 @@
 /** Rotary position embedding, as Hugging Face lays it out: the two halves of a head are rotated against each other. */
 import { aten, cat, noGrad, scope, type Tensor, tensor } from '@verlet/torch';
-import type { ModelConfig } from './config.js';
+import type { ModelConfig, RopeScaling } from './config.js';
 
 /** Inverse frequencies, [headDim / 2]. */
 export function inverseFrequencies(config: ModelConfig): Float64Array {
@@ -9,6 +9,7 @@ export function inverseFrequencies(config: ModelConfig): Float64Array {
   const scaling = config.ropeScaling;
   if (!scaling) return frequencies;
   if (scaling.type === 'linear') return frequencies.map((frequency) => frequency / scaling.factor);
+  if (scaling.type === 'yarn') return yarnFrequencies(frequencies, config, scaling);
   // Llama 3: long wavelengths are stretched, short ones left alone, those between blended.
   const original = scaling.originalMaxPositionEmbeddings!;
   const low = scaling.lowFreqFactor!;
@@ -19,6 +20,20 @@ export function inverseFrequencies(config: ModelConfig): Float64Array {
     if (wavelength > original / low) return frequency / scaling.factor;
     const smooth = (original / wavelength - low) / (high - low);
     return ((1 - smooth) * frequency) / scaling.factor + smooth * frequency;
+  });
+}
+
+/** YaRN: frequencies that turn often within the original length stay, those that hardly turn are stretched, with a ramp between. */
+function yarnFrequencies(frequencies: Float64Array, config: ModelConfig, scaling: RopeScaling): Float64Array {
+  const dimensionOf = (turns: number): number =>
+    (config.headDim * Math.log(scaling.originalMaxPositionEmbeddings! / (turns * 2 * Math.PI))) /
+    (2 * Math.log(config.ropeTheta));
+  const low = Math.max(0, Math.floor(dimensionOf(scaling.betaFast!)));
+  const high = Math.min(config.headDim - 1, Math.ceil(dimensionOf(scaling.betaSlow!)));
+  const width = high === low ? 0.001 : high - low;
+  return frequencies.map((frequency, k) => {
+    const stretched = Math.min(1, Math.max(0, (k - low) / width));
+    return (frequency / scaling.factor) * stretched + frequency * (1 - stretched);
   });
 }
 
@@ -52,8 +67,9 @@ export class RopeTable {
         const positions = aten.arange(capacity, 'float32', null, this.device);
         const angles = aten.outer(positions, inverse);
         const full = cat([angles, angles], 1);
-        this.cos = full.cos().to(this.dtype).keep();
-        this.sin = full.sin().to(this.dtype).keep();
+        const strength = this.config.ropeScaling?.attentionFactor ?? 1;
+        this.cos = full.cos().mul(strength).to(this.dtype).keep();
+        this.sin = full.sin().mul(strength).to(this.dtype).keep();
       }),
     );
     this.length = capacity;

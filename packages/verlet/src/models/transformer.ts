@@ -21,11 +21,13 @@ class SelfAttention extends nn.Module {
     const std = config.initializerRange;
     this.qkv_proj = new PackedLinear(
       hiddenSize,
-      [
-        { name: 'q_proj', outFeatures: numHeads * headDim },
-        { name: 'k_proj', outFeatures: numKvHeads * headDim },
-        { name: 'v_proj', outFeatures: numKvHeads * headDim },
-      ],
+      config.fusedProjections
+        ? [{ name: 'qkv_proj', outFeatures: (numHeads + 2 * numKvHeads) * headDim }]
+        : [
+            { name: 'q_proj', outFeatures: numHeads * headDim },
+            { name: 'k_proj', outFeatures: numKvHeads * headDim },
+            { name: 'v_proj', outFeatures: numKvHeads * headDim },
+          ],
       { ...options, bias: config.qkvBias, std },
     );
     this.o_proj = new PackedLinear(numHeads * headDim, [{ name: 'o_proj', outFeatures: hiddenSize }], {
@@ -84,10 +86,12 @@ class FeedForward extends nn.Module {
     const { hiddenSize, intermediateSize, mlpBias: bias, initializerRange: std } = config;
     this.gate_up_proj = new PackedLinear(
       hiddenSize,
-      [
-        { name: 'gate_proj', outFeatures: intermediateSize },
-        { name: 'up_proj', outFeatures: intermediateSize },
-      ],
+      config.fusedProjections
+        ? [{ name: 'gate_up_proj', outFeatures: 2 * intermediateSize }]
+        : [
+            { name: 'gate_proj', outFeatures: intermediateSize },
+            { name: 'up_proj', outFeatures: intermediateSize },
+          ],
       { ...options, bias, std },
     );
     this.down_proj = new PackedLinear(intermediateSize, [{ name: 'down_proj', outFeatures: hiddenSize }], {

@@ -4,7 +4,17 @@ import { fileURLToPath } from 'node:url';
 import { aten, enableGrad, grad, nn, noGrad, openSafetensors, scope, type Tensor } from '@verlet/torch';
 import { type CausalLM, PackedAttention } from '../../src/models/index.js';
 
-export const families = ['qwen2', 'qwen2-window', 'qwen3', 'llama2', 'llama3', 'llama-biases', 'mistral'] as const;
+export const families = [
+  'qwen2',
+  'qwen2-window',
+  'qwen3',
+  'llama2',
+  'llama3',
+  'llama-biases',
+  'qwen2-yarn',
+  'phi3',
+  'mistral',
+] as const;
 
 export function fixtureFolder(name: string): string {
   return path.join(path.dirname(fileURLToPath(import.meta.url)), 'fixtures', name);

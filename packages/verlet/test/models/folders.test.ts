@@ -117,7 +117,9 @@ describe('folders that do not fit', () => {
   it('refuses what it would compute wrongly', async () => {
     const raw = await json(fixtureFolder('qwen2'));
     expect(() => readModelConfig({ ...raw, hidden_act: 'gelu' })).toThrow(/gelu/);
-    expect(() => readModelConfig({ ...raw, rope_parameters: { rope_type: 'yarn', factor: 4 } })).toThrow(/yarn/);
+    expect(() => readModelConfig({ ...raw, rope_parameters: { rope_type: 'longrope', factor: 4 } })).toThrow(
+      /longrope/,
+    );
     expect(() => readModelConfig({ ...raw, num_key_value_heads: 3 })).toThrow(/4 heads .* 3 key-value heads/);
     expect(() => readModelConfig({ ...raw, hidden_size: 'big' })).toThrow(/'hidden_size' should be a number/);
   });

@@ -51,6 +51,15 @@ FAMILIES = {
         ),
     ),
     "llama-biases": dict(model_type="llama", attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
+    "qwen2-yarn": dict(
+        model_type="qwen2",
+        tie_word_embeddings=True,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        rope_theta=100.0,
+        rope_scaling=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=64, beta_fast=8.0),
+    ),
+    "phi3": dict(model_type="phi3", sliding_window=6, tie_word_embeddings=False),
     "mistral": dict(model_type="mistral", sliding_window=5, tie_word_embeddings=False),
 }
 
