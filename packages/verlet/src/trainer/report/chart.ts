@@ -21,7 +21,7 @@ export function escapeXml(text: string): string {
 }
 
 /** Round values that cover a range: 0, 0.2, 0.4 ... */
-export function ticks(low: number, high: number, wanted = 4): number[] {
+export function ticks(low: number, high: number, wanted = 5): number[] {
   if (!(high > low)) return [low];
   const rough = (high - low) / wanted;
   const power = 10 ** Math.floor(Math.log10(rough));

@@ -50,17 +50,23 @@ export class TrackerSet {
     await this.settled();
   }
 
+  /** Runs a call at once, unless an earlier one of the same tracker is still waiting for something. */
   private call(tracker: Tracker, body: () => void | Promise<void>): void {
-    const guarded = async (): Promise<void> => {
-      try {
-        await body();
-      } catch (error) {
-        this.report(tracker.name, `tracker ${tracker.name}: ${(error as Error).message}`);
-      }
-    };
-    // Without a wait in front, the synchronous part of the call runs now: a console line appears when its step ends.
+    const failed = (error: unknown): void =>
+      this.report(tracker.name, `tracker ${tracker.name}: ${(error as Error).message}`);
     const before = this.pending.get(tracker);
-    const running = before ? before.then(guarded) : guarded();
+    let running: Promise<void>;
+    if (before) running = before.then(body).catch(failed);
+    else {
+      try {
+        const called = body();
+        if (!(called instanceof Promise)) return;
+        running = called.catch(failed);
+      } catch (error) {
+        failed(error);
+        return;
+      }
+    }
     this.pending.set(tracker, running);
     void running.then(() => {
       if (this.pending.get(tracker) === running) this.pending.delete(tracker);

@@ -1,0 +1,114 @@
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { StepTimer } from '../step-timer.js';
+import { type TraceEvent, TraceFile, TraceRecorder, tracedGroup } from './index.js';
+
+const folder = (): string => mkdtempSync(path.join(os.tmpdir(), 'verlet-trace-'));
+const read = (file: string): TraceEvent[] => JSON.parse(readFileSync(file, 'utf8')) as TraceEvent[];
+const spans = (events: TraceEvent[]): TraceEvent[] => events.filter((event) => event.ph === 'X');
+
+class Workers {
+  #secret = 2;
+  async double(value: number): Promise<number> {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    return value * this.#secret;
+  }
+  async fail(): Promise<void> {
+    throw new Error('no');
+  }
+  get size(): number {
+    return 3;
+  }
+}
+
+async function step(trace: TraceRecorder, number: number): Promise<void> {
+  const group = tracedGroup(new Workers(), 'actor', trace);
+  const timer = new StepTimer(trace);
+  await timer.time('step', () => timer.time('gen', () => group.double(number)));
+  trace.counter('score', number);
+  trace.endStep(number);
+}
+
+describe('traces', () => {
+  it('hold phases and worker calls of the whole run, each on its lane, nested in time', async () => {
+    const file = path.join(folder(), 'deep', 'timeline.json');
+    const trace = new TraceRecorder({ timelineFile: file });
+    trace.start(0);
+    for (let number = 1; number <= 3; number++) await step(trace, number);
+    trace.close();
+    const events = read(file);
+    const lanes = Object.fromEntries(
+      events.filter((event) => event.ph === 'M').map((event) => [event.args!.name as string, event.tid]),
+    );
+    expect(Object.keys(lanes).sort()).toEqual(['actor', 'phases']);
+    expect(spans(events).map((event) => event.name)).toEqual(
+      Array.from({ length: 3 }, () => ['double', 'gen', 'step']).flat(),
+    );
+    const [call, gen, whole] = spans(events) as [TraceEvent, TraceEvent, TraceEvent];
+    expect([call.tid, gen.tid]).toEqual([lanes.actor, lanes.phases]);
+    expect(gen.ts!).toBeGreaterThanOrEqual(whole.ts!);
+    expect(gen.ts! + gen.dur!).toBeLessThanOrEqual(whole.ts! + whole.dur!);
+  });
+
+  it('write the chosen steps, neighbours together when asked', async () => {
+    for (const [joinNeighbours, files] of [
+      [false, ['step_2.trace.json', 'step_3.trace.json', 'step_5.trace.json']],
+      [true, ['step_2.trace.json', 'step_5.trace.json']],
+    ] as const) {
+      const stepsFolder = folder();
+      const trace = new TraceRecorder({ steps: [2, 3, 5], stepsFolder, joinNeighbours });
+      trace.start(0);
+      for (let number = 1; number <= 6; number++) await step(trace, number);
+      trace.close();
+      expect(readdirSync(stepsFolder).sort()).toEqual(files);
+      expect(spans(read(path.join(stepsFolder, 'step_2.trace.json')))).toHaveLength(joinNeighbours ? 6 : 3);
+    }
+  });
+
+  it('go on in the same file after a kill and after a clean end', async () => {
+    const file = path.join(folder(), 'timeline.json');
+    const first = new TraceRecorder({ timelineFile: file });
+    first.start(0);
+    await step(first, 1);
+    // Killed while writing.
+    writeFileSync(file, `${readFileSync(file, 'utf8')},\n{"name":"ha`);
+    for (let process = 2; process <= 3; process++) {
+      const next = new TraceRecorder({ timelineFile: file });
+      next.start(process - 1);
+      await step(next, process);
+      next.close();
+    }
+    expect(spans(read(file)).filter((event) => event.name === 'step')).toHaveLength(3);
+    const empty = path.join(folder(), 'empty.json');
+    new TraceFile(empty).close();
+    const again = new TraceFile(empty, { append: true });
+    again.add([{ name: 'x', ph: 'C', pid: 1, tid: 0 }]);
+    again.close();
+    expect(read(empty)).toHaveLength(1);
+  });
+
+  it('change nothing about the workers, whose errors and values come through', async () => {
+    const plain = new Workers();
+    expect(tracedGroup(plain, 'actor', new TraceRecorder({}))).toBe(plain);
+    const trace = new TraceRecorder({ steps: [1], stepsFolder: folder() });
+    const group = tracedGroup(plain, 'actor', trace);
+    expect([await group.double(4), group.size]).toEqual([8, 3]);
+    await expect(group.fail()).rejects.toThrow('no');
+  });
+
+  it('stop with a word when the disk does not take them', async () => {
+    const home = folder();
+    writeFileSync(path.join(home, 'file'), '');
+    const said: string[] = [];
+    const trace = new TraceRecorder({
+      timelineFile: path.join(home, 'file', 't.json'),
+      onTrouble: (text) => said.push(text),
+    });
+    trace.start(0);
+    await step(trace, 1);
+    trace.close();
+    expect(said).toEqual([expect.stringMatching(/trace cannot be written/)]);
+  });
+});
