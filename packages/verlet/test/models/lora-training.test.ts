@@ -30,13 +30,24 @@ const settings = (run: string, ...more: string[]) =>
 it('trains, saves an adapter and a merged model, and resumes to the same weights', async () => {
   const whole = path.join(tiny.folder, 'lora');
   const kl: number[] = [];
+  const differences: number[] = [];
   await train({
     config: settings(whole),
     reward: countsDigits,
-    trackers: [{ name: 'kl', log: (metrics) => void kl.push(metrics['actor/kl_loss']!) }],
+    trackers: [
+      {
+        name: 'kept',
+        log: (metrics) => {
+          kl.push(metrics['actor/kl_loss']!);
+          differences.push(metrics['training/rollout_probs_diff_max']!);
+        },
+      },
+    ],
   });
   expect(Math.abs(kl[0]!)).toBeLessThan(1e-6);
   expect(Math.abs(kl[2]!)).toBeGreaterThan(1e-6);
+  // The engine samples from the adapted model, not from the base.
+  for (const difference of differences) expect(difference).toBeLessThan(1e-4);
 
   const saved = path.join(whole, 'global_step_3', 'actor');
   const rows = [[1, 2, 3, 4, 5, 6]];
