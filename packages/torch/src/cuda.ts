@@ -290,3 +290,9 @@ export function nvtxRange<T>(name: string, body: () => T): T {
     cuda().nvtxPop();
   }
 }
+
+/** Opens a stretch that may last over `await`s, for NVIDIA's profilers; the returned call ends it. Stretches must nest. */
+export function nvtxBegin(name: string): () => void {
+  cuda().nvtxPush(name);
+  return () => void cuda().nvtxPop();
+}

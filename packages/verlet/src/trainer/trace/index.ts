@@ -1,4 +1,5 @@
 /** Traces: chosen steps and whole runs as files for Perfetto. */
+import { isCudaAvailable, nvtxBegin } from '@verlet/torch';
 import type { PpoConfig } from '../../config/index.js';
 import { TraceRecorder } from './recorder.js';
 
@@ -14,6 +15,7 @@ export function createTraceRecorder(config: PpoConfig, onTrouble: (text: string)
     stepsFolder: profiler.save_path,
     joinNeighbours: profiler.profile_continuous_steps,
     title: trainer.experiment_name,
+    mark: isCudaAvailable() ? nvtxBegin : undefined,
     onTrouble,
   });
 }

@@ -11,6 +11,8 @@ export interface TraceOptions {
   /** Neighbouring steps share a file. */
   joinNeighbours?: boolean;
   title?: string;
+  /** Marks phases for the GPU's own profiler too; the returned call ends the mark. */
+  mark?: (name: string) => () => void;
   onTrouble?: (text: string) => void;
 }
 
@@ -54,7 +56,12 @@ export class TraceRecorder {
     if (!this.isOn) return () => {};
     const start = now();
     const tid = this.lane(lane);
-    return () => void this.waiting.push({ name, cat: lane, ph: 'X', ts: start, dur: now() - start, pid: 1, tid, args });
+    // Only phases nest, which the profiler's marks must do.
+    const unmark = lane === PHASES ? this.options.mark?.(name) : undefined;
+    return () => {
+      unmark?.();
+      this.waiting.push({ name, cat: lane, ph: 'X', ts: start, dur: now() - start, pid: 1, tid, args });
+    };
   }
 
   counter(name: string, value: number | undefined): void {

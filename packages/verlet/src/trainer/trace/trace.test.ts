@@ -52,6 +52,17 @@ describe('traces', () => {
     expect(gen.ts! + gen.dur!).toBeLessThanOrEqual(whole.ts! + whole.dur!);
   });
 
+  it('mark phases, and phases alone, for another profiler, well nested', async () => {
+    const marks: string[] = [];
+    const mark = (name: string) => {
+      marks.push(`<${name}>`);
+      return () => void marks.push(`</${name}>`);
+    };
+    const trace = new TraceRecorder({ steps: [1], stepsFolder: folder(), mark });
+    await step(trace, 1);
+    expect(marks.join('')).toBe('<step><gen></gen></step>');
+  });
+
   it('write the chosen steps, neighbours together when asked', async () => {
     for (const [joinNeighbours, files] of [
       [false, ['step_2.trace.json', 'step_3.trace.json', 'step_5.trace.json']],
