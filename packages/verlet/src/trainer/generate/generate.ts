@@ -161,6 +161,12 @@ async function answerRows(
   const chatTemplate = template ? await readTemplate(template) : undefined;
   const sampling = samplingOf(config);
   let numTokens = 0;
+  // One listener for all requests: a signal warns when thousands listen to it.
+  const live = new Set<string>();
+  const abortAll = (): void => {
+    for (const id of live) engine.abort(id);
+  };
+  signal?.addEventListener('abort', abortAll, { once: true });
 
   const answer = async (index: number, row: Row): Promise<void> => {
     const where = { ...table.locate(index), column: data.prompt_key };
@@ -177,10 +183,11 @@ async function answerRows(
       );
     const seed = mixSeed(rollout.seed, index);
     const outputs = await Promise.all(
-      Array.from(
-        { length: data.n_samples },
-        (_, sampleIndex) => engine.submit({ promptIds, sampling: { ...sampling, seed }, sampleIndex, signal }).output,
-      ),
+      Array.from({ length: data.n_samples }, async (_, sampleIndex) => {
+        const { id, output } = engine.submit({ promptIds, sampling: { ...sampling, seed }, sampleIndex });
+        live.add(id);
+        return output.finally(() => live.delete(id));
+      }),
     );
     if (outputs.some(({ finishReason }) => finishReason === 'abort')) return;
     const finished: FinishedRow = {
@@ -212,6 +219,7 @@ async function answerRows(
   }
   // What is under way when a row fails is finished and kept.
   await Promise.all(running);
+  signal?.removeEventListener('abort', abortAll);
   if (failure) throw failure;
   return numTokens;
 }
