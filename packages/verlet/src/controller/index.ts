@@ -19,6 +19,7 @@ export type { GroupMethods } from './group-methods.js';
 export { createColocatedWorkers, type GroupOptions, launchGroup, type RoleOf } from './launch-group.js';
 export { inlineLauncher } from './launchers/inline.js';
 export { type ProcessLauncherOptions, processLauncher } from './launchers/process.js';
+export { type RayLauncherOptions, rayLauncher } from './launchers/ray.js';
 export type { Launcher, LaunchOptions, RankSet, RoleSpec } from './launchers/types.js';
 export { rankContext } from './rank-context.js';
 export { ResourceError, ResourcePool, ResourcePoolManager, Role } from './resource-pool.js';

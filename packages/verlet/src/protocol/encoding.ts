@@ -10,21 +10,41 @@ export interface EncodedTensor {
   bytes: Uint8Array;
 }
 
+/** Elements that JavaScript has an array for; the others travel as the bytes they are. */
+const arrays = {
+  float32: { type: Float32Array, read: (value: Tensor) => value.toFloat32Array() },
+  float64: { type: Float64Array, read: (value: Tensor) => value.toFloat64Array() },
+  int32: { type: Int32Array, read: (value: Tensor) => value.toInt32Array() },
+  int64: { type: BigInt64Array, read: (value: Tensor) => value.toBigInt64Array() },
+  uint8: { type: Uint8Array, read: (value: Tensor) => value.toUint8Array() },
+} as const;
+type ArrayDType = keyof typeof arrays;
+
 /** A tensor's elements in row order; from another device it is copied first. */
 export function encodeTensor(value: Tensor): EncodedTensor {
   const { dtype, shape } = value;
   if (value.numel === 0) return { dtype, shape, bytes: new Uint8Array(0) };
-  const bytes = scope(() => {
+  const elements = scope(() => {
+    if (dtype in arrays) return arrays[dtype as ArrayDType].read(value);
     const flat = value.detach().to('cpu').contiguous().reshape(-1);
     return aten.view_dtype(flat, 'uint8').toUint8Array();
   });
-  return { dtype, shape, bytes };
+  return { dtype, shape, bytes: new Uint8Array(elements.buffer, elements.byteOffset, elements.byteLength) };
 }
 
 /** Copies the bytes. */
 export function decodeTensor({ dtype, shape, bytes }: EncodedTensor): Tensor {
   if (bytes.length === 0) return empty(shape, { dtype });
-  return scope(() => aten.view_dtype(tensor(bytes, { dtype: 'uint8' }), dtype).reshape(...shape));
+  if (!(dtype in arrays))
+    return scope(() => aten.view_dtype(tensor(bytes, { dtype: 'uint8' }), dtype).reshape(...shape));
+  const { type } = arrays[dtype as ArrayDType];
+  const aligned = bytes.byteOffset % type.BYTES_PER_ELEMENT === 0 ? bytes : bytes.slice();
+  const elements = new type(
+    aligned.buffer as ArrayBuffer,
+    aligned.byteOffset,
+    aligned.byteLength / type.BYTES_PER_ELEMENT,
+  );
+  return tensor(elements, { dtype, shape });
 }
 
 export interface EncodedDataProto {

@@ -1,7 +1,14 @@
 /** The workers of a run: actor and critic in the same processes, one per rank, started as the configuration says. */
 import { buildInfo } from '@verlet/torch';
 import { type PpoConfig, UserError, usesCritic } from '../config/index.js';
-import { createColocatedWorkers, ResourcePoolManager, Role, type WorkerGroup } from '../controller/index.js';
+import {
+  createColocatedWorkers,
+  type GroupOptions,
+  ResourcePoolManager,
+  Role,
+  rayLauncher,
+  type WorkerGroup,
+} from '../controller/index.js';
 import { ActorRolloutRefWorker } from '../workers/actor-rollout-ref.js';
 import type { RolloutExtensions } from '../workers/agent-rollout.js';
 import { CriticWorker } from '../workers/critic-worker.js';
@@ -20,17 +27,18 @@ function deviceOf(wanted: string): string {
 
 function checkResources(config: PpoConfig, device: string): number {
   const { nnodes, n_gpus_per_node: perNode, launcher } = config.trainer;
-  if (launcher === 'ray' || nnodes > 1)
+  if (nnodes > 1 && launcher !== 'ray')
     throw new UserError(
-      `trainer.nnodes=${nnodes} with trainer.launcher=${launcher}: ranks can be started on this machine only; use trainer.nnodes=1 and trainer.launcher=process`,
+      `trainer.nnodes=${nnodes}: trainer.launcher=${launcher} starts ranks on this machine only; use trainer.launcher=ray for several`,
     );
   if (launcher === 'inline' && perNode > 1)
     throw new UserError(`trainer.n_gpus_per_node=${perNode} wants ${perNode} processes; use trainer.launcher=process`);
   const pools = new ResourcePoolManager(
-    { global_pool: [perNode] },
+    { global_pool: new Array<number>(nnodes).fill(perNode) },
     { [Role.ActorRolloutRef]: 'global_pool', [Role.Critic]: 'global_pool' },
   );
-  if (device === 'cuda') {
+  // Ray knows what its cluster has.
+  if (device === 'cuda' && launcher !== 'ray') {
     try {
       pools.checkResourceAvailable(buildInfo().cudaDevices);
     } catch (error) {
@@ -40,11 +48,18 @@ function checkResources(config: PpoConfig, device: string): number {
   return pools.getResourcePool(Role.ActorRolloutRef).worldSize;
 }
 
+function launcherOf(config: PpoConfig): GroupOptions['launcher'] {
+  const { launcher } = config.trainer;
+  if (launcher !== 'ray') return launcher;
+  const { address, num_cpus: numCpus, runtime_env: runtimeEnv } = config.ray_init;
+  return rayLauncher({ address, numCpus, runtimeEnv });
+}
+
 export async function openWorkerGroups(config: PpoConfig, extensions: RolloutExtensions = {}): Promise<WorkerGroups> {
   const device = deviceOf(config.trainer.device);
   const worldSize = checkResources(config, device);
   const options = {
-    launcher: config.trainer.launcher as 'auto' | 'inline' | 'process',
+    launcher: launcherOf(config),
     worldSize,
     device,
     timeoutSeconds: config.trainer.worker_timeout,

@@ -1,4 +1,5 @@
 /** The whole loop over processes: `trainer.launcher=process` trains like one process does. */
+import { execFileSync } from 'node:child_process';
 import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { openSafetensors, scope } from '@verlet/torch';
@@ -66,10 +67,42 @@ it('resumes on one rank what two ranks saved', async () => {
   expect(readdirSync(path.join(tiny.folder, 'two'))).toContain('global_step_2');
 });
 
+it('ends with the name of a rank that dies, and goes on from the last checkpoint', async () => {
+  const killer = {
+    name: 'killer',
+    log: (_: unknown, step: number) => {
+      if (step !== 2) return;
+      const children = execFileSync('pgrep', ['-P', String(process.pid), '-f', 'rank-entry'], { encoding: 'utf8' });
+      process.kill(Number(children.trim().split('\n').at(-1)), 'SIGKILL');
+    },
+  };
+  const config = tiny.config(
+    'trainer.total_training_steps=4',
+    'trainer.save_freq=1',
+    'trainer.n_gpus_per_node=2',
+    'trainer.device=cpu',
+    `trainer.default_local_dir=${tiny.folder}/killed`,
+  );
+  await expect(train({ config, reward: countsDigits, trackers: [killer] })).rejects.toMatchObject({
+    name: 'WorkerError',
+    failure: 'died',
+    message: /rank \d of 2 died in .*SIGKILL/,
+  });
+  expect(readdirSync(path.join(tiny.folder, 'killed'))).toContain('global_step_2');
+  const steps: number[] = [];
+  const again = await train({
+    config: { ...config, trainer: { ...config.trainer, n_gpus_per_node: 1 } },
+    reward: countsDigits,
+    trackers: [{ name: 'test', log: (_, step) => void steps.push(step) }],
+  });
+  expect(again.globalStep).toBe(4);
+  expect(steps).toEqual([3, 4]);
+});
+
 it('says what cannot be placed', async () => {
   const refuse = (...overrides: string[]) => run('refused', ...overrides);
   await expect(refuse('trainer.n_gpus_per_node=2', 'trainer.launcher=inline')).rejects.toThrow(
     /use trainer.launcher=process/,
   );
-  await expect(refuse('trainer.nnodes=2')).rejects.toThrow(/on this machine only/);
+  await expect(refuse('trainer.nnodes=2')).rejects.toThrow(/on this machine only; use trainer.launcher=ray/);
 });

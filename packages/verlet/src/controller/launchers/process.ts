@@ -3,11 +3,12 @@
  * controller: by its word, or because their lifeline closes.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
+import type { Socket } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { TcpStore } from '@verlet/torch';
 import { RankServer } from './rank-server.js';
+import { rankArguments, rankEnvironment, refuseCode, startRanks } from './remote.js';
 import type { Launcher, LaunchOptions, RankSet, RoleSpec } from './types.js';
 
 export interface ProcessLauncherOptions {
@@ -18,36 +19,21 @@ export interface ProcessLauncherOptions {
   onOutput?: (rank: number, line: string) => void;
 }
 
-const inSource = import.meta.url.endsWith('.ts');
-const entry = fileURLToPath(new URL(inSource ? './rank-entry.ts' : './rank-entry.js', import.meta.url));
+const host = '127.0.0.1';
 const tailLines = 20;
 const lastLinesMs = 500;
 
-/** TypeScript modules, of users or of this package in its own tests, need a loader in the child. */
-function loaderArguments(roles: readonly RoleSpec[]): string[] {
-  const needed = inSource || roles.some(({ workerClass }) => /\.[cm]?tsx?$/.test(workerClass.source.module));
-  return needed ? ['--import', import.meta.resolve('tsx')] : [];
-}
-
-function environment(rank: number, options: LaunchOptions, server: RankServer, port: number): NodeJS.ProcessEnv {
-  const { worldSize, device, env } = options;
+/** Threads and GPUs of this machine, divided among the ranks. */
+function shareOf(rank: number, { worldSize, device }: LaunchOptions): Record<string, string> {
   const threads = Number(process.env.OMP_NUM_THREADS) || availableParallelism();
   const visible = process.env.CUDA_VISIBLE_DEVICES?.split(',').filter(Boolean);
   if (device === 'cuda' && visible && visible.length < worldSize)
     throw new Error(`${worldSize} ranks want a GPU each; CUDA_VISIBLE_DEVICES names ${visible.length}`);
   return {
-    ...process.env,
-    ...env,
-    RANK: String(rank),
-    WORLD_SIZE: String(worldSize),
     LOCAL_RANK: String(rank),
     LOCAL_WORLD_SIZE: String(worldSize),
-    MASTER_ADDR: '127.0.0.1',
-    MASTER_PORT: String(port),
     OMP_NUM_THREADS: String(Math.max(1, Math.floor(threads / worldSize))),
     ...(device === 'cuda' ? { CUDA_VISIBLE_DEVICES: visible?.[rank] ?? String(rank) } : {}),
-    VERLET_CONTROLLER: server.address,
-    VERLET_TOKEN: server.token,
   };
 }
 
@@ -57,37 +43,31 @@ export function processLauncher(settings: ProcessLauncherOptions = {}): Launcher
   return {
     name: 'process',
     async launch(roles: readonly RoleSpec[], options: LaunchOptions): Promise<RankSet> {
-      for (const { role, extensions } of roles)
-        for (const [name, value] of Object.entries(extensions ?? {}))
-          if (value !== undefined)
-            throw new Error(
-              `${role}: '${name}' is code of this process and cannot go to a rank; name its module by path in the configuration, or use trainer.launcher=inline`,
-            );
+      refuseCode(roles);
       const { worldSize } = options;
       const store =
-        worldSize > 1
-          ? await TcpStore.open({ host: '127.0.0.1', port: 0, isServer: true, timeoutMs: options.timeoutMs })
-          : null;
+        worldSize > 1 ? await TcpStore.open({ host, port: 0, isServer: true, timeoutMs: options.timeoutMs }) : null;
       const server = await RankServer.open(options, { heartbeatTimeoutMs });
       const children: ChildProcess[] = [];
       const tails = Array.from({ length: worldSize }, () => [] as string[]);
       const exits: Promise<void>[] = [];
 
       const startChild = (rank: number): void => {
-        const child = spawn(process.execPath, [...loaderArguments(roles), entry], {
-          env: {
-            ...environment(rank, options, server, store?.port ?? 0),
-            VERLET_HEARTBEAT_MS: String(heartbeatMs),
-          },
+        const at = { server, host, port: store?.port ?? 0, heartbeatMs };
+        const child = spawn(process.execPath, rankArguments(roles), {
+          env: { ...process.env, ...rankEnvironment(rank, options, at), ...shareOf(rank, options) },
           stdio: ['ignore', 'pipe', 'pipe'],
         });
         children.push(child);
-        for (const stream of [child.stdout!, child.stderr!])
+        child.unref();
+        for (const stream of [child.stdout as Socket, child.stderr as Socket]) {
+          stream.unref();
           createInterface({ input: stream }).on('line', (line) => {
             tails[rank]!.push(line);
             if (tails[rank]!.length > tailLines) tails[rank]!.shift();
             onOutput(rank, line);
           });
+        }
         exits.push(
           new Promise((resolve) => {
             child.once('error', (error) => {
@@ -119,7 +99,10 @@ export function processLauncher(settings: ProcessLauncherOptions = {}): Launcher
       };
       const end = async (): Promise<void> => {
         server.expectEnd();
-        for (const child of children) if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+        for (const child of children) {
+          child.ref();
+          if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+        }
         await Promise.all(exits);
         await server.close();
         await store?.close();
@@ -127,31 +110,11 @@ export function processLauncher(settings: ProcessLauncherOptions = {}): Launcher
 
       try {
         for (let rank = 0; rank < worldSize; rank++) startChild(rank);
-        await server.start({
-          roles: roles.map(({ role, workerClass, config }) => ({ role, source: workerClass.source, config })),
-          device: options.device === 'cuda' ? 'cuda:0' : options.device,
-          backend: options.device.startsWith('cuda') ? 'nccl' : 'gloo',
-          // Later than the deadline of a call, so that the call says who is stuck.
-          collectiveTimeoutMs: options.timeoutMs + 10_000,
-        });
       } catch (error) {
         await kill();
         throw error;
       }
-
-      return {
-        worldSize,
-        sharesObjects: false,
-        failed: server.failed,
-        call: (rank, role, method, args, timeoutMs) => server.call(rank, role, method, args, timeoutMs),
-        async close() {
-          server.expectEnd();
-          const grace = Math.min(options.timeoutMs, 30_000);
-          await Promise.allSettled(children.map((_, rank) => server.request(rank, 'close', [], grace)));
-          await kill();
-        },
-        kill,
-      };
+      return startRanks(server, roles, options, kill);
     },
   };
 }

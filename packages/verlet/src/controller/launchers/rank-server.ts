@@ -1,5 +1,6 @@
 /** The controller's end of the ranks' connections, whoever started them: who is there, who lives, who is waiting for whom. */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Socket } from 'node:net';
 import { UserError } from '../../config/index.js';
 import { WorkerError } from '../errors.js';
 import { Channel, DeadlineError, type Listener, listen, RemoteError, SharedMemory } from '../transport/index.js';
@@ -76,7 +77,9 @@ export class RankServer {
     return this.listener.address;
   }
 
-  private welcome(socket: ConstructorParameters<typeof Channel>[0]): void {
+  private welcome(socket: Socket): void {
+    // Calls that wait hold the controller open by their deadlines; ranks that nobody calls do not, and end with it.
+    socket.unref();
     let rank: Rank | null = null;
     const channel: Channel = new Channel(socket, {
       maxBytes: helloBytes,

@@ -59,7 +59,7 @@ interface Waiting {
   method: string;
   resolve(value: unknown): void;
   reject(error: Error): void;
-  timer: NodeJS.Timeout | null;
+  timer: NodeJS.Timeout;
 }
 
 export class Channel {
@@ -103,14 +103,14 @@ export class Channel {
         return;
       }
       const { timeoutMs } = options;
-      // Node's timers end at 2^31 ms; a longer limit is none.
-      const timer =
-        timeoutMs < 2 ** 31
-          ? setTimeout(() => {
-              this.waiting.delete(id);
-              reject(new DeadlineError(method, timeoutMs));
-            }, timeoutMs)
-          : null;
+      const timer = setTimeout(
+        () => {
+          this.waiting.delete(id);
+          reject(new DeadlineError(method, timeoutMs));
+        },
+        // The longest that Node's timers take: 24 days.
+        Math.min(timeoutMs, 2 ** 31 - 1),
+      );
       this.waiting.set(id, { method, resolve, reject, timer });
       try {
         this.send({ kind: 'request', id, method, args });
@@ -137,7 +137,7 @@ export class Channel {
   private settle(id: number): Waiting | undefined {
     const entry = this.waiting.get(id);
     this.waiting.delete(id);
-    if (entry?.timer) clearTimeout(entry.timer);
+    if (entry) clearTimeout(entry.timer);
     return entry;
   }
 

@@ -226,6 +226,8 @@ describe.each(Object.entries(transports))('%s', (_, open) => {
 it('packs any JSON value, however many shapes its objects have', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
+      // msgpackr renames this key, so that no message can set a prototype.
+      fc.pre(!JSON.stringify(value).includes('"__proto__"'));
       const { header, tensors } = packPayload(value);
       expect(tensors).toEqual([]);
       expect(unpackPayload(header, [])).toEqual(JSON.parse(JSON.stringify(value)));

@@ -14,8 +14,8 @@ export class SharedMemory {
 
   constructor(
     readonly folder: string,
-    /** Below this many bytes a message goes through the socket. */
-    readonly threshold = 1 << 20,
+    /** Below this many bytes a message goes through the socket. Above, copies of tensors would start libtorch's threads. */
+    readonly threshold = 128 * 1024,
   ) {}
 
   /** A folder for the ranks of this controller; null where the system has no memory file system. */
