@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { importModule } from '../config/import-module.js';
 
 /**
  * Loads what a YAML `class_name` points at: `./weather.js#WeatherTool` (relative to the file that names it),
@@ -20,7 +20,7 @@ export async function loadModule(specifier: string, fromFile: string): Promise<R
   const file = path.resolve(path.dirname(fromFile), specifier);
   if (isPath && !existsSync(file)) throw new Error(`${fromFile} names ${specifier}: there is no file ${file}`);
   try {
-    return await import(isPath ? pathToFileURL(file).href : specifier);
+    return isPath ? await importModule(file) : await import(specifier);
   } catch (error) {
     throw new Error(`${fromFile}: cannot load ${specifier}: ${(error as Error).message}`, { cause: error });
   }

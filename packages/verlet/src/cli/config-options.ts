@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
 import {
   batchPlan,
@@ -10,6 +9,7 @@ import {
   type ConfigOf,
   composeConfig,
   expandHome,
+  importModule,
   type PpoConfig,
   renderBatchPlan,
   renderConfig,
@@ -83,14 +83,10 @@ export async function loadLayer(file: string): Promise<string | ConfigLayer> {
   const path = resolve(expandHome(file));
   if (!existsSync(path)) throw new UserError(`config file ${file} does not exist`, { exitCode: 2 });
   try {
-    const module = (await import(pathToFileURL(path).href)) as { default?: unknown };
+    const module = (await importModule(path)) as { default?: unknown };
     return { name: file, value: module.default };
   } catch (error) {
-    const { code, message } = error as { code?: string; message: string };
-    const advice =
-      code === 'ERR_UNKNOWN_FILE_EXTENSION'
-        ? `; Node ${process.version} does not read TypeScript, use Node 22.18 or later or a .mjs file`
-        : '';
-    throw new UserError(`config file ${file} could not be loaded: ${message}${advice}`, { cause: error, exitCode: 2 });
+    const { message } = error as Error;
+    throw new UserError(`config file ${file} could not be loaded: ${message}`, { cause: error, exitCode: 2 });
   }
 }

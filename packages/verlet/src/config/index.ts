@@ -25,6 +25,7 @@ export {
 } from './compose.js';
 export { ConfigError, type ConfigProblem, UserError } from './errors.js';
 export { MISSING } from './field.js';
+export { importModule } from './import-module.js';
 export type { Provenance } from './merge.js';
 export type { Renaming } from './notices.js';
 export { looksLikeOverride, type Override, parseOverride } from './override.js';

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { UserError } from '../../config/errors.js';
+import { importModule } from '../../config/import-module.js';
 import type { Tokenizer, ToolSchema } from '../../models/tokenizer/index.js';
 import { ConcatSource, DataLoader, type ItemSource, MixingSampler, type Sampler } from '../loader/index.js';
 import { progressBar } from '../progress.js';
@@ -146,7 +146,7 @@ export async function openSampler(
 async function importExport<T>(path: string, name: string | null | undefined, key: string): Promise<T> {
   let module: Record<string, unknown>;
   try {
-    module = (await import(pathToFileURL(resolve(path)).href)) as Record<string, unknown>;
+    module = await importModule(resolve(path));
   } catch (error) {
     throw new UserError(`${key}: cannot load ${path}: ${(error as Error).message}`, { cause: error });
   }

@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { extname, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { importModule } from '../../config/import-module.js';
 import { type RewardContext, RewardError } from '../types.js';
 import { loadPythonScorer, type PythonScorerOptions } from './python.js';
 import { createScorer, defaultScorer, type Scorer, type ScorerParts } from './scorer.js';
@@ -15,14 +15,6 @@ export interface CustomRewardFunction {
 }
 
 const scriptExtensions = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs'];
-
-/** Imports a module written in TypeScript or JavaScript; types are stripped on every supported Node version. */
-export async function importModule(path: string): Promise<Record<string, unknown>> {
-  const url = pathToFileURL(path).href;
-  if (!/\.[cm]?ts$/.test(path)) return (await import(url)) as Record<string, unknown>;
-  const { tsImport } = await import('tsx/esm/api');
-  return (await tsImport(url, import.meta.url)) as Record<string, unknown>;
-}
 
 /** A CommonJS file arrives as `default`, one written as ESM by its names. */
 function exportsOf(module: Record<string, unknown>): Record<string, unknown> {
