@@ -3,7 +3,7 @@ import { request } from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import { short, smoothed } from '../../../dashboard/chart.js';
+import { short, smoothed } from '../../../dashboard/chart.mjs';
 import { JsonlTracker } from '../../trainer/trackers/jsonl.js';
 import { runCommandLine } from '../frame.js';
 
@@ -71,8 +71,8 @@ describe('verlet dashboard', () => {
     const { url, close } = await opened(runFolder());
     const page = await (await fetch(url)).text();
     const links = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, link]) => link!);
-    expect(links).toEqual(['/style.css', '/app.js']);
-    for (const link of [...links, '/chart.js']) {
+    expect(links).toEqual(['/style.css', '/app.mjs']);
+    for (const link of [...links, '/chart.mjs']) {
       const response = await fetch(new URL(link, url));
       expect([link, response.status]).toEqual([link, 200]);
       expect(await response.text()).not.toMatch(/https?:\/\/(?!www\.w3\.org\/2000\/svg)/);
@@ -153,7 +153,7 @@ describe('verlet dashboard', () => {
 
 describe('the page', () => {
   it('finds every element that its script asks for', () => {
-    const script = readFileSync(new URL('../../../dashboard/app.js', import.meta.url), 'utf8');
+    const script = readFileSync(new URL('../../../dashboard/app.mjs', import.meta.url), 'utf8');
     const ids = [...script.matchAll(/\$\('(\w+)'\)/g)].map(([, id]) => id);
     const page = readFileSync(new URL('../../../dashboard/index.html', import.meta.url), 'utf8');
     for (const id of ids) expect(page).toContain(`id="${id}"`);

@@ -8,8 +8,8 @@ import type { DumpKind, RunFiles } from './run-files.js';
 const PAGE = new URL('../../../dashboard/', import.meta.url);
 const FILES: Readonly<Record<string, [file: string, type: string]>> = {
   '/': ['index.html', 'text/html; charset=utf-8'],
-  '/app.js': ['app.js', 'text/javascript; charset=utf-8'],
-  '/chart.js': ['chart.js', 'text/javascript; charset=utf-8'],
+  '/app.mjs': ['app.mjs', 'text/javascript; charset=utf-8'],
+  '/chart.mjs': ['chart.mjs', 'text/javascript; charset=utf-8'],
   '/style.css': ['style.css', 'text/css; charset=utf-8'],
 };
 

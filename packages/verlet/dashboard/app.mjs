@@ -1,9 +1,10 @@
-import { COLORS, drawChart, short, smoothed } from './chart.js';
+import { COLORS, drawChart, short, smoothed } from './chart.mjs';
 
 const $ = (id) => document.getElementById(id);
 const PAGE_SIZE = 10;
 /** What is drawn before anyone asks for something else. */
-const FIRST = /^(critic\/score\/mean|val-core\/|train\/|actor\/(entropy|ppo_kl|kl_loss|grad_norm|pg_loss|pg_clipfrac)$|response_length\/(mean|clip_ratio)|perf\/throughput|timing_s\/step$|guard\/|training\/rollout_probs_diff_max)/;
+const FIRST =
+  /^(critic\/score\/mean|val-core\/|train\/|actor\/(entropy|ppo_kl|kl_loss|grad_norm|pg_loss|pg_clipfrac)$|response_length\/(mean|clip_ratio)|perf\/throughput|timing_s\/step$|guard\/|training\/rollout_probs_diff_max)/;
 
 let runs = [];
 /** Per run: step -> metrics. */
@@ -53,7 +54,9 @@ function drawCurves() {
   const weight = Number($('smooth').value);
   const figures = shown.slice(0, 60).map((name) => {
     const series = history.map((steps, run) => {
-      const points = [...steps].filter(([, metrics]) => name in metrics).map(([step, metrics]) => [step, metrics[name]]);
+      const points = [...steps]
+        .filter(([, metrics]) => name in metrics)
+        .map(([step, metrics]) => [step, metrics[name]]);
       points.sort((a, b) => a[0] - b[0]);
       return { color: COLORS[run % COLORS.length], points: smoothed(points, weight) };
     });
@@ -94,7 +97,7 @@ function drawRow(row) {
   const facts = [
     `score ${short(row.score)}`,
     row.data_source ?? row.dataSource,
-    row.gts ?? row.groundTruth ? `expected ${row.gts ?? row.groundTruth}` : '',
+    (row.gts ?? row.groundTruth) ? `expected ${row.gts ?? row.groundTruth}` : '',
     row.end_reason,
     row.num_turns ? `${row.num_turns} turns` : '',
     row.uid,
@@ -117,8 +120,12 @@ function drawToken(row, text, k) {
   const logProb = row.rollout_log_probs?.[k];
   const trained = row.old_log_probs?.[k];
   const advantage = row.advantages?.[k];
-  const lines = [`token ${row.response_ids?.[k]}, position ${k}`, sampled ? 'sampled by the policy' : 'not sampled: masked'];
-  if (sampled && logProb !== undefined) lines.push(`log-probability ${logProb} (${(100 * Math.exp(logProb)).toFixed(1)}%)`);
+  const lines = [
+    `token ${row.response_ids?.[k]}, position ${k}`,
+    sampled ? 'sampled by the policy' : 'not sampled: masked',
+  ];
+  if (sampled && logProb !== undefined)
+    lines.push(`log-probability ${logProb} (${(100 * Math.exp(logProb)).toFixed(1)}%)`);
   if (sampled && trained !== undefined) lines.push(`in training ${trained}`);
   if (sampled && advantage !== undefined) lines.push(`advantage ${advantage}`);
   token.title = lines.join('\n');
@@ -129,12 +136,12 @@ function drawToken(row, text, k) {
 
 function shade({ logProb, trained, advantage }) {
   const mode = $('colour').value;
-  const mixed = (color, share) => `color-mix(in srgb, ${color} ${Math.round(100 * Math.min(1, share))}%, transparent)`;
-  if (mode === 'logprob' && logProb !== undefined) return mixed('#dc2626', (1 - Math.exp(logProb)) * 0.7);
+  const mixed = (red, green, blue, share) => `rgba(${red}, ${green}, ${blue}, ${Math.min(1, share).toFixed(2)})`;
+  if (mode === 'logprob' && logProb !== undefined) return mixed(220, 38, 38, (1 - Math.exp(logProb)) * 0.7);
   if (mode === 'mismatch' && logProb !== undefined && trained !== undefined)
-    return mixed('#7c3aed', Math.abs(Math.exp(logProb) - Math.exp(trained)) * 10);
+    return mixed(124, 58, 237, Math.abs(Math.exp(logProb) - Math.exp(trained)) * 10);
   if (mode === 'advantage' && advantage !== undefined)
-    return mixed(advantage >= 0 ? '#059669' : '#dc2626', Math.abs(advantage) * 0.35);
+    return advantage >= 0 ? mixed(5, 150, 105, advantage * 0.35) : mixed(220, 38, 38, -advantage * 0.35);
   return '';
 }
 
