@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { liveTensors, tensor } from '@verlet/torch';
 import fc from 'fast-check';
@@ -171,9 +172,9 @@ describe.each(launchers)('%s launcher', (_name, launcher, worldSize) => {
     await expect(start).rejects.toThrow(/does not want to start/);
   });
 
-  it('leaves nothing in shared memory', () => {
-    const own = (name: string) => name.startsWith(`verlet-${process.pid}-`);
-    expect(readdirSync('/dev/shm').filter(own)).toEqual([]);
+  it('leaves no folders behind', () => {
+    const own = (name: string) => name.startsWith(`verlet-ranks-${process.pid}-`);
+    for (const root of ['/dev/shm', tmpdir()]) expect(readdirSync(root).filter(own)).toEqual([]);
   });
 });
 

@@ -275,7 +275,7 @@ it('names a wrong address and a listener that is not there', async () => {
 it('removes the folders of killed controllers', () => {
   if (!existsSync('/dev/shm')) return console.log('no /dev/shm here: nothing to remove');
   const memory = SharedMemory.create()!;
-  const dead = new SharedMemory('/dev/shm/verlet-999999999-test');
+  const dead = new SharedMemory('/dev/shm/verlet-ranks-999999999-test');
   const value = tensor([1]);
   dead.put([value]);
   value.dispose();

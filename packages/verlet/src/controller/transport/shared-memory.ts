@@ -2,12 +2,12 @@
  * Tensors between processes of one host by file in memory: the sender writes once, the receiver maps the pages and removes the
  * name, so that the memory goes when the last tensor of it goes.
  */
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { openSafetensors, saveSafetensors, type Tensor } from '@verlet/torch';
+import { makeFolder } from './folders.js';
 
 const root = '/dev/shm';
-const folderName = /^verlet-(\d+)-/;
 
 export class SharedMemory {
   private sent = 0;
@@ -21,9 +21,8 @@ export class SharedMemory {
   /** A folder for the ranks of this controller; null where the system has no memory file system. */
   static create(): SharedMemory | null {
     if (!existsSync(root)) return null;
-    removeStale();
     try {
-      return new SharedMemory(mkdtempSync(path.join(root, `verlet-${process.pid}-`)));
+      return new SharedMemory(makeFolder(root));
     } catch {
       return null;
     }
@@ -50,20 +49,5 @@ export class SharedMemory {
 
   remove(): void {
     rmSync(this.folder, { recursive: true, force: true });
-  }
-}
-
-/** Folders whose controller was killed. */
-function removeStale(): void {
-  for (const name of readdirSync(root)) {
-    const pid = Number(folderName.exec(name)?.[1]);
-    if (!pid) continue;
-    try {
-      process.kill(pid, 0);
-    } catch (error) {
-      // EPERM: it lives, as another user's.
-      if ((error as NodeJS.ErrnoException).code === 'ESRCH')
-        rmSync(path.join(root, name), { recursive: true, force: true });
-    }
   }
 }

@@ -1,8 +1,9 @@
 /** Where a controller listens and how a rank reaches it: `unix:/path` on one host, `tcp:host:port` between hosts. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { makeFolder } from './folders.js';
 
 export type Address = { kind: 'unix'; path: string } | { kind: 'tcp'; host: string; port: number };
 
@@ -25,7 +26,7 @@ export async function listen(
   onConnection: (socket: net.Socket) => void,
   options: { kind: 'unix' } | { kind: 'tcp'; host: string; port?: number } = { kind: 'unix' },
 ): Promise<Listener> {
-  const folder = options.kind === 'unix' ? mkdtempSync(path.join(tmpdir(), 'verlet-')) : null;
+  const folder = options.kind === 'unix' ? makeFolder(tmpdir()) : null;
   const server = net.createServer({ noDelay: true, keepAlive: true }, onConnection);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
