@@ -26,7 +26,7 @@ Ctrl-C finishes the step, saves (when trainer.save_freq is set) and stops; the s
     const composed = await configFromCommandLine('ppo', invocation);
     if (composed === null) return 0;
     const { io, signal } = invocation;
-    io.note(renderBatchPlan(batchPlan(composed.config, 1)));
+    io.note(renderBatchPlan(batchPlan(composed.config)));
     const result = await train({ config: composed.config, signal });
     if (result.interrupted) io.note(`stopped after step ${result.globalStep}; run the same command again to go on`);
     io.note(`run folder: ${result.runFolder}`);
