@@ -104,6 +104,11 @@ struct Layout {
     }
     TORCH_CHECK(starts.back() == tokens, "the lengths add up to ", starts.back(), " tokens, q has ", tokens);
   }
+  // Heads of a sequence of mean length that are worth a thread: short prompts of small models are not.
+  int64_t headsPerThread() const {
+    const int64_t length = sequences > 0 ? tokens / sequences + 1 : 1, work = length * length * dim;
+    return std::max<int64_t>(1, 400000 / work);
+  }
 };
 
 at::Tensor rowsOf(const at::Tensor& x) { return x.stride(2) == 1 && x.stride(0) > 0 && x.stride(1) > 0 ? x : x.contiguous(); }
@@ -118,7 +123,7 @@ std::tuple<at::Tensor, at::Tensor> packedAttention(const at::Tensor& q, const at
   auto normalizers = at::empty({at.heads, at.tokens}, q.options());
   const float *queries = qs.const_data_ptr<float>(), *keys = ks.const_data_ptr<float>(), *values = vs.const_data_ptr<float>();
   float *out = output.mutable_data_ptr<float>(), *logs = normalizers.mutable_data_ptr<float>();
-  at::parallel_for(0, at.sequences * at.heads, 1, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, at.sequences * at.heads, at.headsPerThread(), [&](int64_t begin, int64_t end) {
     std::vector<float> scores;
     for (int64_t work = begin; work < end; work++) {
       const int64_t sequence = work / at.heads, head = work % at.heads, start = at.starts[sequence], length = lengths[sequence];
@@ -154,7 +159,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> packedAttentionBackward(const at:
   const float *outer = gs.const_data_ptr<float>(), *out = os.const_data_ptr<float>(), *logs = normalizers.const_data_ptr<float>();
   float *toQ = gradQ.mutable_data_ptr<float>(), *toK = gradK.mutable_data_ptr<float>(), *toV = gradV.mutable_data_ptr<float>();
   const int64_t row = at.heads * at.dim, kvRow = at.kvHeads * at.dim;
-  at::parallel_for(0, at.sequences * at.kvHeads, 1, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, at.sequences * at.kvHeads, at.headsPerThread(), [&](int64_t begin, int64_t end) {
     std::vector<float> scores, slopes;
     for (int64_t work = begin; work < end; work++) {
       const int64_t sequence = work / at.kvHeads, kvHead = work % at.kvHeads, start = at.starts[sequence], length = lengths[sequence];

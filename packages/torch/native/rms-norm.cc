@@ -38,7 +38,7 @@ std::tuple<at::Tensor, at::Tensor> forwardRows(const at::Tensor& x, const at::Te
   auto result = at::empty_like(source), scales = at::empty({rows}, x.options());
   const float *in = source.const_data_ptr<float>(), *by = w.const_data_ptr<float>();
   float *out = result.mutable_data_ptr<float>(), *kept = scales.mutable_data_ptr<float>();
-  at::parallel_for(0, rows, 64, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, rows, rowsPerThread(n), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r++) kept[r] = normRow(in + r * n, by, n, static_cast<float>(eps), out + r * n);
   });
   return {result, scales};
@@ -50,7 +50,7 @@ std::tuple<at::Tensor, at::Tensor> backwardRows(const at::Tensor& gradient, cons
   auto toX = at::empty_like(source), toWeight = at::zeros({parts, n}, x.options());
   const float *in = source.const_data_ptr<float>(), *by = w.const_data_ptr<float>(), *from = outer.const_data_ptr<float>(), *kept = scales.const_data_ptr<float>();
   float *out = toX.mutable_data_ptr<float>(), *sums = toWeight.mutable_data_ptr<float>();
-  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, parts, rowsPerThread(rowsPerPart * n), [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; part++)
       for (int64_t r = part * rowsPerPart; r < std::min(rows, (part + 1) * rowsPerPart); r++)
         normRowBackward(from + r * n, in + r * n, by, n, kept[r], out + r * n, sums + part * n);

@@ -27,7 +27,7 @@ inline at::Tensor forward(const at::Tensor& x) {
   auto result = at::empty(sizes, x.options());
   const float* in = source.const_data_ptr<float>();
   float* out = result.mutable_data_ptr<float>();
-  at::parallel_for(0, rows, 16, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, rows, rowsPerThread(2 * n), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r++) forwardRow(in + 2 * r * n, in + (2 * r + 1) * n, n, out + r * n);
   });
   return result;
@@ -39,7 +39,7 @@ inline at::Tensor backward(const at::Tensor& gradient, const at::Tensor& x) {
   auto result = at::empty_like(source);
   const float *in = source.const_data_ptr<float>(), *from = outer.const_data_ptr<float>();
   float* out = result.mutable_data_ptr<float>();
-  at::parallel_for(0, rows, 16, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, rows, rowsPerThread(2 * n), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; r++) backwardRow(from + r * n, in + 2 * r * n, in + (2 * r + 1) * n, n, out + 2 * r * n, out + (2 * r + 1) * n);
   });
   return result;

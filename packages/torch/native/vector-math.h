@@ -10,6 +10,9 @@
 #endif
 #define VERLET_INLINE inline __attribute__((always_inline))
 
+// Rows of `width` floats that are worth a thread of their own; the measure is libtorch's.
+VERLET_INLINE int64_t rowsPerThread(int64_t width) { return width >= 32768 ? 1 : 32768 / (width > 0 ? width : 1); }
+
 // exp with the error of a rounding or two (Cephes' polynomial); inputs beyond float's range give 0 or the largest power.
 VERLET_INLINE float fastExp(float x) {
   x = x < -87.0f ? -87.0f : x;
