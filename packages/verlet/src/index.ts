@@ -9,6 +9,7 @@
 export * as agents from './agents/index.js';
 export * as algorithms from './algorithms/index.js';
 export * from './config/index.js';
+export * as controller from './controller/index.js';
 export * as data from './data/index.js';
 export { openTable, writeParquet } from './data/index.js';
 export * as models from './models/index.js';

@@ -2,6 +2,8 @@
  * The single controller: worker methods registered once, groups that call them on every rank, launchers that start the ranks
  * in this process or in children. Collectives between ranks are c10d's; calls and batches go over `transport/`.
  */
+
+export type { WorkerContext } from '../workers/context.js';
 export {
   type Dispatched,
   type DispatchMode,

@@ -15,6 +15,8 @@ function contextOf(rank: number, { worldSize, device }: LaunchOptions): WorkerCo
   return { rank, worldSize, device: where, sum: refuse, allReduce: refuse };
 }
 
+const killGraceMs = 10_000;
+
 type AnyWorker = Record<string, unknown> & { close?: () => unknown };
 
 export const inlineLauncher: Launcher = {
@@ -72,7 +74,8 @@ export const inlineLauncher: Launcher = {
         }
       },
       close,
-      kill: close,
+      // A worker that hangs may not close either.
+      kill: () => Promise.race([close(), new Promise<void>((resolve) => setTimeout(resolve, killGraceMs).unref())]),
     };
   },
 };
