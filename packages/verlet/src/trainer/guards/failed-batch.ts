@@ -1,9 +1,11 @@
 /** A loss or gradient that is not finite: the optimizer has not stepped; the batch that caused it is kept to be looked at. */
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { UserError } from '../../config/errors.js';
 import { DataProto, saveDataProto } from '../../protocol/index.js';
 
-export class TrainingDivergedError extends Error {
+/** No defect of the program: told without a stack, which is in `reason.json` and in `cause`. */
+export class TrainingDivergedError extends UserError {
   override readonly name = 'TrainingDivergedError';
 }
 
@@ -71,7 +73,12 @@ export function keepFailedBatch({ runFolder, step, phase, batch, error }: Failur
     ? `The batch itself holds values that are not finite (${inputs.map((key) => `${key} in rows ${rows[key]!.slice(0, 8).join(', ')}`).join('; ')}): look at the reward function or the model that made them.`
     : 'All inputs of the batch are finite: try a smaller learning rate, a smaller grad_clip, or fp32.';
   return new TrainingDivergedError(
-    `step ${step}, ${phase}: ${error.message}. Nothing was changed by this update; ${kept}. ${where} The run can go on from its last checkpoint.`,
+    `step ${step}, ${phase}: ${firstLine(error.message)}. The optimizer did not step on it; ${kept}. ${where} The same command goes on from the last checkpoint.`,
     { cause: error },
   );
+}
+
+/** Errors of ranks carry the rank's stack below their first line. */
+function firstLine(text: string): string {
+  return text.split('\n', 1)[0]!.replace(/\.$/, '');
 }

@@ -2,7 +2,7 @@ import path from 'node:path';
 import type { DataProto } from '../../protocol/index.js';
 import type { ValidationExample } from '../validation.js';
 import { ConsoleTracker } from './console.js';
-import { JsonlTracker } from './jsonl.js';
+import { JsonlTracker, readRecords } from './jsonl.js';
 import { LiveView } from './live-view.js';
 import { MlflowTracker } from './mlflow.js';
 import { type Decode, dumpRollouts } from './rollout-dump.js';
@@ -36,7 +36,8 @@ export function createTrackers(config: TrackedConfig, options: TrackerOptions): 
   const { trainer } = config;
   const { project_name: project, experiment_name: experiment } = trainer;
   const names = [...new Set([trainer.logger].flat() as string[])];
-  const trackers: Tracker[] = [new JsonlTracker(path.join(runFolder, 'metrics.jsonl'))];
+  const metricsFile = path.join(runFolder, 'metrics.jsonl');
+  const trackers: Tracker[] = [new JsonlTracker(metricsFile)];
   const notes: string[] = [];
   let set: TrackerSet | null = null;
   const onTrouble = (text: string): void => (set ? set.notice(text) : void notes.push(text));
@@ -44,7 +45,13 @@ export function createTrackers(config: TrackedConfig, options: TrackerOptions): 
     if (name === 'console')
       trackers.push(
         wantsLiveView(terminal, environment)
-          ? new LiveView({ title: experiment, totalSteps, terminal, others: [terminal, process.stderr] as never })
+          ? new LiveView({
+              title: experiment,
+              totalSteps,
+              terminal,
+              others: [terminal, process.stderr] as never,
+              history: () => readRecords(metricsFile),
+            })
           : new ConsoleTracker(totalSteps, (line) => terminal.write(`${line}\n`)),
       );
     else if (name === 'file') {

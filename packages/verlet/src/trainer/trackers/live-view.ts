@@ -1,4 +1,5 @@
 /** What a terminal shows while a run goes on: a few lines at the bottom that are redrawn in place. */
+import type { MetricRecord } from './jsonl.js';
 import { sparkline } from './sparkline.js';
 import type { Metrics, Tracker } from './types.js';
 import { clock, count, klOf, short, validationScores } from './words.js';
@@ -15,6 +16,8 @@ export interface LiveViewOptions {
   terminal: Terminal;
   /** Streams whose output goes above the view: everything else that prints while it is there. */
   others?: { write: (...args: never[]) => boolean }[];
+  /** What a resumed run has logged before. */
+  history?: () => readonly MetricRecord[];
   now?: () => number;
 }
 
@@ -45,6 +48,8 @@ export class LiveView implements Tracker {
   start(step: number): void {
     this.step = step;
     this.steppingSince = this.now();
+    for (const record of step > 0 ? (this.options.history?.() ?? []) : [])
+      if (record.step <= step) this.remember(record.data);
     this.redraw('');
   }
 
@@ -55,16 +60,18 @@ export class LiveView implements Tracker {
       this.firstStep ??= step;
       this.latest = metrics;
     }
+    this.remember(metrics);
+    const news = validationScores(metrics)
+      .map(([label, value]) => `${label} ${short(value)}`)
+      .join(', ');
+    this.redraw(news ? `validation at step ${step}: ${news}\n` : '');
+  }
+
+  private remember(metrics: Metrics): void {
     const score = metrics['critic/score/mean'] ?? metrics['train/loss'];
     if (score !== undefined) this.scores.push(score);
-    const validated = validationScores(metrics);
-    for (const [label, value] of validated) {
-      const values = this.validations.get(label) ?? [];
-      values.push(value);
-      this.validations.set(label, values);
-    }
-    const news = validated.map(([label, value]) => `${label} ${short(value)}`).join(', ');
-    this.redraw(news ? `validation at step ${step}: ${news}\n` : '');
+    for (const [label, value] of validationScores(metrics))
+      this.validations.set(label, [...(this.validations.get(label) ?? []), value]);
   }
 
   notice(text: string): void {
@@ -113,7 +120,8 @@ export class LiveView implements Tracker {
       value('timing_s/step', '', (seconds) => `${short(seconds)} s/step`),
       value('timing_s/gen', 'generation ', (seconds) => percent(seconds / (metrics['timing_s/step'] ?? Infinity))),
     ]);
-    const width = (this.options.terminal.columns ?? 100) - 1;
+    // A terminal that does not know its width says 0.
+    const width = (this.options.terminal.columns || 100) - 1;
     return lines.map((line) => [...line].slice(0, width).join(''));
   }
 

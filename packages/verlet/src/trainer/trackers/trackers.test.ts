@@ -193,6 +193,15 @@ describe('the console', () => {
     expect(screen.write).toBe(original);
   });
 
+  it('knows the curve of the steps before a resume', () => {
+    const screen = new Screen();
+    const records = [1, 2, 3, 4].map((step) => ({ step, time: '', data: { 'critic/score/mean': step } }));
+    const view = new LiveView({ title: 't', totalSteps: 9, terminal: screen, history: () => records });
+    view.start(3);
+    view.log({ 'critic/score/mean': 8 }, 4);
+    expect(view.lines()[1]).toBe('  reward  8.000     ▁▂▃█');
+  });
+
   it('never draws a line wider than the terminal: a wrapped line could not be cleared', () => {
     const screen = new Screen(30);
     const view = new LiveView({ title: 'a rather long title of a run', totalSteps: 4, terminal: screen });
