@@ -1,4 +1,5 @@
 // What the small recipes share: a configuration for files that were just made, and a line of progress.
+import path from 'node:path';
 import { composeConfig } from 'verlet';
 
 /** The configuration of a run in `folder`; later overrides win. */
@@ -12,6 +13,7 @@ export function configFor(files, folder, overrides = []) {
       'trainer.resume_mode=disable',
       `trainer.default_local_dir=${folder}`,
       'trainer.project_name=recipes',
+      `trainer.experiment_name=${path.basename(path.dirname(folder))}`,
       ...overrides,
     ],
   });
