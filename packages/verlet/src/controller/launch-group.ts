@@ -4,7 +4,7 @@ import type { WorkerClass } from '../workers/register.js';
 import { inlineLauncher } from './launchers/inline.js';
 import { processLauncher } from './launchers/process.js';
 import type { Launcher, RoleSpec } from './launchers/types.js';
-import { bindGroup, Ranks, type WorkerGroup } from './worker-group.js';
+import { bindGroup, type CallObserver, Ranks, type WorkerGroup } from './worker-group.js';
 
 export interface GroupOptions {
   /** `auto` is inline for one rank and one process per rank otherwise. */
@@ -16,6 +16,8 @@ export interface GroupOptions {
   timeoutSeconds?: number;
   sharedMemory?: boolean;
   env?: Record<string, string>;
+  /** Watches the calls to each rank, for a timeline. */
+  onCall?: CallObserver;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: classes with any configuration
@@ -63,7 +65,7 @@ export async function createColocatedWorkers<R extends Roles>(
     sharedMemory: options.sharedMemory,
     env: options.env,
   });
-  const ranks = new Ranks(set);
+  const ranks = new Ranks(set, options.onCall);
   return Object.fromEntries(
     specs.map(({ role, workerClass }) => [role, bindGroup(workerClass, role, ranks, timeoutMs)]),
   ) as { [K in keyof R]: WorkerGroup<R[K]['workerClass']> };

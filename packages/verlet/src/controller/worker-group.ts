@@ -19,6 +19,9 @@ export interface GroupControl {
 /** The class's registered methods in their distributed form, checked by the compiler, and what every group can do. */
 export type WorkerGroup<C extends { readonly methods: MethodTable }> = GroupMethods<C> & GroupControl;
 
+/** Told when a rank is called; what it returns is called when the rank has answered. */
+export type CallObserver = (rank: number, role: string, method: string) => () => void;
+
 const causeNoticeMs = 2000;
 
 /** Failure of one rank is the failure of all: nobody knows what the others have done, so they are stopped. */
@@ -26,7 +29,10 @@ export class Ranks {
   private failure: Error | null = null;
   private closing: Promise<void> | null = null;
 
-  constructor(private readonly set: RankSet) {
+  constructor(
+    private readonly set: RankSet,
+    private readonly onCall?: CallObserver,
+  ) {
     set.failed.catch((error: Error) => this.fail(error));
   }
 
@@ -40,7 +46,13 @@ export class Ranks {
 
   async call(role: string, method: string, perRank: (unknown[] | null)[], timeoutMs: number): Promise<unknown[]> {
     if (this.failure) throw this.failure;
-    const calls = perRank.flatMap((args, rank) => (args ? [this.set.call(rank, role, method, args, timeoutMs)] : []));
+    const calls = perRank.flatMap((args, rank) => {
+      if (!args) return [];
+      const end = this.onCall?.(rank, role, method);
+      const called = this.set.call(rank, role, method, args, timeoutMs);
+      if (end) called.then(end, end);
+      return [called];
+    });
     try {
       return await Promise.race([Promise.all(calls), this.set.failed]);
     } catch (error) {

@@ -70,6 +70,13 @@ it('takes a rank without a sign of life for dead', async () => {
   await group.close();
 });
 
+it('does not take its own standstill for the death of others', async () => {
+  const { group } = await launchTwo({ heartbeatMs: 50, heartbeatTimeoutMs: 1000 });
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2500);
+  expect(await group.describe()).toHaveLength(2);
+  await group.close();
+});
+
 it.each(['idle', 'stuck'])('leaves no rank behind when the controller is killed, ranks %s', async (scenario) => {
   const program = fileURLToPath(new URL('./controller-program.ts', import.meta.url));
   const controller = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), program, scenario], {

@@ -39,6 +39,7 @@ export class RankServer {
   private readonly allArrived: Promise<void>;
   private endIsExpected = false;
   private monitor: NodeJS.Timeout | undefined;
+  private lastCheck = 0;
   private readonly endWaiters = new Set<() => void>();
 
   private constructor(
@@ -137,6 +138,7 @@ export class RankServer {
       this.failed,
     ]);
     for (const rank of this.ranks) rank.channel!.sharedMemory = this.memory;
+    this.lastCheck = Date.now();
     this.monitor = setInterval(() => this.checkHeartbeats(), Math.max(50, this.heartbeatTimeoutMs / 4)).unref();
   }
 
@@ -236,6 +238,14 @@ export class RankServer {
   }
 
   private checkHeartbeats(): void {
+    // When this thread itself was busy, the heartbeats of that time are still unread: silence would be its own.
+    const now = Date.now();
+    const wasBusy = now - this.lastCheck > this.heartbeatTimeoutMs / 2;
+    this.lastCheck = now;
+    if (wasBusy) {
+      for (const rank of this.ranks) rank.lastSign = now;
+      return;
+    }
     for (const [index, rank] of this.ranks.entries()) {
       const silence = Date.now() - rank.lastSign;
       if (rank.end || this.endIsExpected || silence < this.heartbeatTimeoutMs) continue;
