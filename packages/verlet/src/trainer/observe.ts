@@ -4,15 +4,15 @@ import type { PpoConfig } from '../config/index.js';
 import type { DataProto } from '../protocol/index.js';
 import { Guards } from './guards/index.js';
 import { writeRunReport } from './report/index.js';
-import { createTraceRecorder, type TraceRecorder, tracedGroup } from './trace/index.js';
+import { createTraceRecorder, type TraceRecorder } from './trace/index.js';
 import { createTrackers, readRecords, type Tracker, type TrackerOptions, type TrackerSet } from './trackers/index.js';
 
 export interface RunObservers {
   trackers: TrackerSet;
   guards: Guards;
   trace: TraceRecorder;
-  /** The same workers, watched: their calls are traced, and an update that is not finite keeps its batch. */
-  watched<Group extends object>(group: Group, lane: string): Group;
+  /** The same workers; an update that is not finite keeps its batch. */
+  guarded<Group extends object>(group: Group): Group;
 }
 
 export interface ObserveOptions extends TrackerOptions {
@@ -60,7 +60,7 @@ export function observeRun(config: PpoConfig, options: ObserveOptions): RunObser
     trackers,
     guards,
     trace,
-    watched: (group, lane) => tracedGroup(guardedGroup(group, guards, currentStep), lane, trace),
+    guarded: (group) => guardedGroup(group, guards, currentStep),
   };
 }
 

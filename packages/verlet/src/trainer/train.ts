@@ -12,6 +12,7 @@ import { type Checkpointed, Checkpoints } from './checkpoints.js';
 import { observeRun } from './observe.js';
 import { PpoTrainer } from './ppo.js';
 import { openReward } from './reward-setup.js';
+import { traceCalls } from './trace/index.js';
 import type { Tracker } from './trackers/index.js';
 import { Validator } from './validation.js';
 import { openWorkerGroups, type WorkerGroups } from './worker-groups.js';
@@ -56,12 +57,29 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   const valSets = config.data.val_files ? await openDatasets(config.data as never, 'val', { tokenizer }) : [];
   const totalSteps = config.trainer.total_training_steps ?? loader.batchesPerEpoch * config.trainer.total_epochs;
 
-  const { loop: reward, manager } = await openReward(config, tokenizer, () => workers.actor, options);
-  const workers: WorkerGroups = await openWorkerGroups(config, {
-    agent: options.agent,
-    tools: options.tools,
-    interactions: options.interactions,
+  let metrics: Record<string, number> = {};
+  const remember: Tracker = {
+    name: 'last',
+    log(values) {
+      metrics = { ...values };
+    },
+  };
+  const observers = observeRun(config, {
+    runFolder,
+    totalSteps,
+    decode: (ids, options) => tokenizer.decode(ids, options),
+    examples: () => validator?.examples ?? [],
+    extra: [remember, ...(options.trackers ?? [])],
+    currentStep: () => trainer.globalStep,
   });
+  const { trackers, guards, trace } = observers;
+
+  const { loop: reward, manager } = await openReward(config, tokenizer, () => workers.actor, options);
+  const workers: WorkerGroups = await openWorkerGroups(
+    config,
+    { agent: options.agent, tools: options.tools, interactions: options.interactions },
+    traceCalls(trace),
+  );
   const { actor, critic } = workers;
   await actor.initModel({ totalSteps, useReference: usesReference(config) || reward.needs.refLogProb });
   await critic?.initModel({ totalSteps });
@@ -83,26 +101,10 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
       saveCheckpoint: (folder) => critic.saveCheckpoint(folder),
       loadCheckpoint: (folder) => critic.loadCheckpoint(folder),
     });
-  let metrics: Record<string, number> = {};
-  const remember: Tracker = {
-    name: 'last',
-    log(values) {
-      metrics = { ...values };
-    },
-  };
-  const observers = observeRun(config, {
-    runFolder,
-    totalSteps,
-    decode: (ids, options) => tokenizer.decode(ids, options),
-    examples: () => validator?.examples ?? [],
-    extra: [remember, ...(options.trackers ?? [])],
-    currentStep: () => trainer.globalStep,
-  });
-  const { trackers, guards, trace } = observers;
   const trainer: PpoTrainer = new PpoTrainer({
     config,
-    actor: observers.watched(actor, 'actor'),
-    critic: critic && observers.watched(critic, 'critic'),
+    actor: observers.guarded(actor),
+    critic: critic && observers.guarded(critic),
     loader,
     reward,
     validator,

@@ -55,7 +55,11 @@ function launcherOf(config: PpoConfig): GroupOptions['launcher'] {
   return rayLauncher({ address, numCpus, runtimeEnv });
 }
 
-export async function openWorkerGroups(config: PpoConfig, extensions: RolloutExtensions = {}): Promise<WorkerGroups> {
+export async function openWorkerGroups(
+  config: PpoConfig,
+  extensions: RolloutExtensions = {},
+  onCall?: GroupOptions['onCall'],
+): Promise<WorkerGroups> {
   const device = deviceOf(config.trainer.device);
   const worldSize = checkResources(config, device);
   const options = {
@@ -63,6 +67,7 @@ export async function openWorkerGroups(config: PpoConfig, extensions: RolloutExt
     worldSize,
     device,
     timeoutSeconds: config.trainer.worker_timeout,
+    onCall,
   };
   const actor = { workerClass: ActorRolloutRefWorker, config, extensions };
   const groups = usesCritic(config)

@@ -1,6 +1,7 @@
 /** Traces: chosen steps and whole runs as files for Perfetto. */
 import { isCudaAvailable, nvtxBegin } from '@verlet/torch';
 import type { PpoConfig } from '../../config/index.js';
+import type { CallObserver } from '../../controller/worker-group.js';
 import { TraceRecorder } from './recorder.js';
 
 export { TraceRecorder } from './recorder.js';
@@ -20,19 +21,7 @@ export function createTraceRecorder(config: PpoConfig, onTrouble: (text: string)
   });
 }
 
-/** The same group of workers, with each call on the group's own line of the trace. */
-export function tracedGroup<Group extends object>(group: Group, lane: string, recorder: TraceRecorder): Group {
-  if (!recorder.isOn) return group;
-  return new Proxy(group, {
-    get(target, key) {
-      const value = Reflect.get(target, key, target) as unknown;
-      if (typeof value !== 'function' || typeof key !== 'string') return value;
-      return (...args: unknown[]): unknown => {
-        const end = recorder.begin(key, lane);
-        const called = value.apply(target, args) as unknown;
-        if (!(called instanceof Promise)) return called;
-        return called.finally(end);
-      };
-    },
-  });
+/** Puts each call to a rank on a line of its own, from the question to the answer. */
+export function traceCalls(recorder: TraceRecorder): CallObserver {
+  return (rank, role, method) => recorder.begin(method, `${role} rank ${rank}`);
 }

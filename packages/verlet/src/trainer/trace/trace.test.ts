@@ -3,30 +3,21 @@ import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { StepTimer } from '../step-timer.js';
-import { type TraceEvent, TraceFile, TraceRecorder, tracedGroup } from './index.js';
+import { type TraceEvent, TraceFile, TraceRecorder, traceCalls } from './index.js';
 
 const folder = (): string => mkdtempSync(path.join(os.tmpdir(), 'verlet-trace-'));
 const read = (file: string): TraceEvent[] => JSON.parse(readFileSync(file, 'utf8')) as TraceEvent[];
 const spans = (events: TraceEvent[]): TraceEvent[] => events.filter((event) => event.ph === 'X');
 
-class Workers {
-  #secret = 2;
-  async double(value: number): Promise<number> {
-    await new Promise((resolve) => setTimeout(resolve, 1));
-    return value * this.#secret;
-  }
-  async fail(): Promise<void> {
-    throw new Error('no');
-  }
-  get size(): number {
-    return 3;
-  }
-}
-
 async function step(trace: TraceRecorder, number: number): Promise<void> {
-  const group = tracedGroup(new Workers(), 'actor', trace);
+  const onCall = traceCalls(trace);
   const timer = new StepTimer(trace);
-  await timer.time('step', () => timer.time('gen', () => group.double(number)));
+  const generate = async (): Promise<void> => {
+    const ends = [0, 1].map((rank) => onCall(rank, 'actor', 'generateSequences'));
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    for (const end of ends) end();
+  };
+  await timer.time('step', () => timer.time('gen', generate));
   trace.counter('score', number);
   trace.endStep(number);
 }
@@ -42,12 +33,12 @@ describe('traces', () => {
     const lanes = Object.fromEntries(
       events.filter((event) => event.ph === 'M').map((event) => [event.args!.name as string, event.tid]),
     );
-    expect(Object.keys(lanes).sort()).toEqual(['actor', 'phases']);
+    expect(Object.keys(lanes).sort()).toEqual(['actor rank 0', 'actor rank 1', 'phases']);
     expect(spans(events).map((event) => event.name)).toEqual(
-      Array.from({ length: 3 }, () => ['double', 'gen', 'step']).flat(),
+      Array.from({ length: 3 }, () => ['generateSequences', 'generateSequences', 'gen', 'step']).flat(),
     );
-    const [call, gen, whole] = spans(events) as [TraceEvent, TraceEvent, TraceEvent];
-    expect([call.tid, gen.tid]).toEqual([lanes.actor, lanes.phases]);
+    const [call, , gen, whole] = spans(events) as [TraceEvent, TraceEvent, TraceEvent, TraceEvent];
+    expect([call.tid, gen.tid]).toEqual([lanes['actor rank 0'], lanes.phases]);
     expect(gen.ts!).toBeGreaterThanOrEqual(whole.ts!);
     expect(gen.ts! + gen.dur!).toBeLessThanOrEqual(whole.ts! + whole.dur!);
   });
@@ -74,7 +65,7 @@ describe('traces', () => {
       for (let number = 1; number <= 6; number++) await step(trace, number);
       trace.close();
       expect(readdirSync(stepsFolder).sort()).toEqual(files);
-      expect(spans(read(path.join(stepsFolder, 'step_2.trace.json')))).toHaveLength(joinNeighbours ? 6 : 3);
+      expect(spans(read(path.join(stepsFolder, 'step_2.trace.json')))).toHaveLength(joinNeighbours ? 8 : 4);
     }
   });
 
@@ -100,13 +91,12 @@ describe('traces', () => {
     expect(read(empty)).toHaveLength(1);
   });
 
-  it('change nothing about the workers, whose errors and values come through', async () => {
-    const plain = new Workers();
-    expect(tracedGroup(plain, 'actor', new TraceRecorder({}))).toBe(plain);
-    const trace = new TraceRecorder({ steps: [1], stepsFolder: folder() });
-    const group = tracedGroup(plain, 'actor', trace);
-    expect([await group.double(4), group.size]).toEqual([8, 3]);
-    await expect(group.fail()).rejects.toThrow('no');
+  it('cost nothing when nobody asked for them', async () => {
+    const trace = new TraceRecorder({});
+    trace.start(0);
+    await step(trace, 1);
+    trace.close();
+    expect(trace.isOn).toBe(false);
   });
 
   it('stop with a word when the disk does not take them', async () => {
