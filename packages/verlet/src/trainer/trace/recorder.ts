@@ -25,6 +25,8 @@ export class TraceRecorder {
   private recording: { file: TraceFile; last: number } | null = null;
   private readonly steps: Set<number>;
   private broken = false;
+  /** Each process of a resumed run is a process of the trace: its lanes are its own. */
+  private session = 1;
 
   constructor(private readonly options: TraceOptions) {
     this.steps = new Set(options.steps ?? []);
@@ -37,6 +39,7 @@ export class TraceRecorder {
 
   /** The run begins or goes on: a timeline goes on in the same file. */
   start(step: number): void {
+    this.session = step + 1;
     const file = this.options.timelineFile;
     if (file) this.tolerant(() => (this.timeline = new TraceFile(file, { append: step > 0 })));
   }
@@ -72,7 +75,7 @@ export class TraceRecorder {
   /** A step (with its validation and save) is over: writes what it left. */
   endStep(step: number): void {
     if (!this.isOn) return;
-    const events = this.waiting.splice(0);
+    const events = this.taken();
     this.tolerant(() => {
       this.timeline?.add([...this.names(), ...events]);
       this.record(step, events);
@@ -81,7 +84,7 @@ export class TraceRecorder {
 
   close(): void {
     this.tolerant(() => {
-      if (this.waiting.length > 0) this.timeline?.add([...this.names(), ...this.waiting.splice(0)]);
+      if (this.waiting.length > 0) this.timeline?.add([...this.names(), ...this.taken()]);
       this.timeline?.close();
       this.recording?.file.close();
     });
@@ -121,20 +124,25 @@ export class TraceRecorder {
 
   /** Names of lanes that the timeline does not have yet. */
   private names(): TraceEvent[] {
-    const fresh = [...this.lanes].filter(([name]) => !this.named.has(name));
-    for (const [name] of fresh) this.named.add(name);
-    return fresh.map(([name, tid]) => laneName(name, tid));
+    const fresh = this.allNames().filter((event) => !this.named.has(String(event.args!.name)));
+    for (const event of fresh) this.named.add(String(event.args!.name));
+    return fresh;
   }
 
   private allNames(): TraceEvent[] {
-    const title: TraceEvent = {
-      name: 'process_name',
-      ph: 'M',
-      pid: 1,
-      tid: 0,
-      args: { name: this.options.title ?? 'verlet' },
-    };
-    return [title, ...[...this.lanes].map(([name, tid]) => laneName(name, tid))];
+    const { title = 'verlet' } = this.options;
+    const name = this.session === 1 ? title : `${title}, from step ${this.session}`;
+    return [
+      { name: 'process_name', ph: 'M', pid: this.session, tid: 0, args: { name } },
+      ...[...this.lanes].map(
+        ([lane, tid]): TraceEvent => ({ name: 'thread_name', ph: 'M', pid: this.session, tid, args: { name: lane } }),
+      ),
+    ];
+  }
+
+  /** What was recorded since; workers start before it is known where the run goes on. */
+  private taken(): TraceEvent[] {
+    return this.waiting.splice(0).map((event) => ({ ...event, pid: this.session }));
   }
 
   /** A disk that is full stops the trace, not the run. */
@@ -151,8 +159,4 @@ export class TraceRecorder {
 /** Microseconds since 1970, so that the processes of a resumed run share one clock. */
 function now(): number {
   return (performance.timeOrigin + performance.now()) * 1000;
-}
-
-function laneName(name: string, tid: number): TraceEvent {
-  return { name: 'thread_name', ph: 'M', pid: 1, tid, args: { name } };
 }

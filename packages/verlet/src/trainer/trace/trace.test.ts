@@ -31,7 +31,7 @@ describe('traces', () => {
     trace.close();
     const events = read(file);
     const lanes = Object.fromEntries(
-      events.filter((event) => event.ph === 'M').map((event) => [event.args!.name as string, event.tid]),
+      events.filter((event) => event.name === 'thread_name').map((event) => [event.args!.name as string, event.tid]),
     );
     expect(Object.keys(lanes).sort()).toEqual(['actor rank 0', 'actor rank 1', 'phases']);
     expect(spans(events).map((event) => event.name)).toEqual(
@@ -82,7 +82,11 @@ describe('traces', () => {
       await step(next, process);
       next.close();
     }
-    expect(spans(read(file)).filter((event) => event.name === 'step')).toHaveLength(3);
+    const steps = spans(read(file)).filter((event) => event.name === 'step');
+    expect(steps.map((event) => event.pid)).toEqual([1, 2, 3]);
+    // Every span lies on a lane that its own process named.
+    const named = read(file).filter((event) => event.name === 'thread_name');
+    for (const { pid, tid } of spans(read(file))) expect(named).toContainEqual(expect.objectContaining({ pid, tid }));
     const empty = path.join(folder(), 'empty.json');
     new TraceFile(empty).close();
     const again = new TraceFile(empty, { append: true });
