@@ -37,6 +37,8 @@ describe('measures', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 9 }), { minLength: 12 }), (tokens) => {
         const share = repeatedShare(tokens)!;
+        const grams = tokens.slice(3).map((_, k) => tokens.slice(k, k + 4).join());
+        expect(share).toBeCloseTo(1 - new Set(grams).size / grams.length, 9);
         expect(share).toBeGreaterThanOrEqual(0);
         // A text said twice repeats more than half of itself, less the seam.
         expect(repeatedShare([...tokens, ...tokens])!).toBeGreaterThanOrEqual(share - 1e-9);
