@@ -24,7 +24,7 @@ export function repeatedShare(tokens: readonly number[], n = 4): number | null {
   const total = tokens.length - n + 1;
   // Of a short text the share is chance.
   if (total < 2 * n) return null;
-  // A 53-bit hash per n-gram, sorted: ten times as fast as a set of texts, and a chance collision moves nothing.
+  // A 53-bit hash per n-gram, sorted: several times as fast as a set of texts, and a chance collision moves nothing.
   const hashes = new Float64Array(total);
   for (let k = 0; k < total; k++) {
     let low = 0x243f6a88;

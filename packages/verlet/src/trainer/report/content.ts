@@ -1,4 +1,5 @@
 /** What a report says, before it is written in some format. */
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { clock, count, klOf, short } from '../trackers/words.js';
 import type { ValidationExample } from '../validation.js';
@@ -53,7 +54,7 @@ export function reportContent(history: RunHistory, title: string): ReportContent
     .filter(({ label }) => !label.startsWith('validation '))
     .map(({ label, points }): Chart => ({ title: label, series: [{ label, points }] }));
   if (validations.length) charts.splice(1, 0, validationChart);
-  const bestFolder = best ? path.join(runFolder, `global_step_${best.step}`, 'actor', 'huggingface') : null;
+  const bestFolder = best ? modelFolder(path.join(runFolder, `global_step_${best.step}`)) : null;
   return {
     title,
     runFolder,
@@ -64,7 +65,7 @@ export function reportContent(history: RunHistory, title: string): ReportContent
     timing: timing(history),
     samples: samples(history),
     bestFolder,
-    commands: commands(runFolder, bestFolder),
+    commands: commands(history, bestFolder),
   };
 }
 
@@ -124,23 +125,30 @@ function samples({ first, last }: RunHistory): ReportContent['samples'] {
   return chosen.length ? { firstStep: first.step, lastStep: last.step, pairs: chosen.slice(0, SAMPLES) } : null;
 }
 
-function commands(runFolder: string, bestFolder: string | null): [string, string][] {
+/** Reinforcement learning saves an actor, fine-tuning a model alone. */
+function modelFolder(checkpoint: string): string {
+  const alone = path.join(checkpoint, 'huggingface');
+  return existsSync(alone) ? alone : path.join(checkpoint, 'actor', 'huggingface');
+}
+
+function commands(
+  { runFolder, best, validationFile, rewardFile }: RunHistory,
+  bestFolder: string | null,
+): [string, string][] {
   const word = (text: string): string => (/^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
   const look: [string, string] = [`verlet dashboard ${word(runFolder)}`, 'curves and trajectories in the browser'];
-  if (!bestFolder) return [look];
+  if (!bestFolder || !best) return [look];
   const model = word(bestFolder);
+  const reward = rewardFile ? ` custom_reward_function.path=${word(rewardFile)}` : '';
+  const checkpoint = word(path.join(runFolder, `global_step_${best.step}`));
   return [
     [`verlet chat ${model}`, 'talk to it'],
     [`verlet serve ${model}`, 'serve it to OpenAI clients'],
     [
-      `verlet generate model.path=${model} data.path=questions.parquet data.output_path=answers.parquet`,
-      'answer a file',
+      `verlet eval --model ${model} data.path=${word(validationFile ?? 'questions.parquet')}${reward}`,
+      'score its answers',
     ],
-    ['verlet eval data.path=answers.parquet', 'score those answers'],
-    [
-      `verlet export ${word(path.dirname(path.dirname(bestFolder)))} ${word(path.join(runFolder, 'export'))}`,
-      'a folder to publish',
-    ],
+    [`verlet export ${checkpoint} ${word(path.join(runFolder, 'export'))}`, 'a folder to publish'],
     look,
   ];
 }

@@ -14,6 +14,9 @@ export interface RunHistory {
   best: { step: number; metric: string | null; score: number | null } | null;
   first: KeptExamples | null;
   last: KeptExamples | null;
+  /** Held-out rows and reward function of the run, as configured. */
+  validationFile: string | null;
+  rewardFile: string | null;
 }
 
 export function readHistory(runFolder: string): RunHistory {
@@ -35,7 +38,21 @@ export function readHistory(runFolder: string): RunHistory {
     best: bestCheckpoint(runFolder, records, checkpoints),
     first: readExamples(runFolder, 'first'),
     last: readExamples(runFolder, 'last'),
+    ...configuredFiles(runFolder),
   };
+}
+
+function configuredFiles(runFolder: string): Pick<RunHistory, 'validationFile' | 'rewardFile'> {
+  try {
+    const config = JSON.parse(readFileSync(path.join(runFolder, 'config.json'), 'utf8')) as {
+      data?: { val_files?: string | string[] | null };
+      custom_reward_function?: { path?: string | null };
+    };
+    const files = [config.data?.val_files ?? []].flat();
+    return { validationFile: files[0] ?? null, rewardFile: config.custom_reward_function?.path ?? null };
+  } catch {
+    return { validationFile: null, rewardFile: null };
+  }
 }
 
 /** The values of a metric, step by step; steps without it (or with a value that is no number) are left out. */

@@ -45,6 +45,8 @@ function runFolder({ checkpoints = [2, 4], examples = true } = {}): string {
 describe('the report of a run', () => {
   it('says curve, best checkpoint, timing, answers before and after, and what next', () => {
     const folder = runFolder();
+    const config = { data: { val_files: ['my test.parquet'] }, custom_reward_function: { path: 'reward.ts' } };
+    writeFileSync(path.join(folder, 'config.json'), JSON.stringify(config));
     const { summary, files, bestFolder } = writeRunReport(folder, 'my run');
     expect(bestFolder).toBe(path.join(folder, 'global_step_2', 'actor', 'huggingface'));
     expect(summary).toMatch(/validation gsm8k\/acc\/mean@1 +0.250 ▁█▇ 0.800 \(lowest 0.250, highest 0.900\)/);
@@ -55,6 +57,9 @@ describe('the report of a run', () => {
     expect(markdown).toContain('| gen | 0:04 | 50.0% |');
     expect(markdown).toContain('| other | 0:02 | 25.0% |');
     expect(markdown).toContain('````text\nso ```7```\n````');
+    expect(markdown).toContain(
+      `verlet eval --model ${bestFolder} data.path='my test.parquet' custom_reward_function.path=reward.ts`,
+    );
     expect(markdown).toContain(`verlet export ${path.join(folder, 'global_step_2')} `);
   });
 
