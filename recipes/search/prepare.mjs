@@ -48,7 +48,7 @@ const row = ({ place, founder }, index, split) => ({
 });
 
 /** Writes data, corpus and model. @returns {Promise<{ model: string, train: string, test: string, corpus: string }>} */
-export async function prepare(folder, { seed = 1, sftSteps = 160, onStep } = {}) {
+export async function prepare(folder, { seed = 1, sftSteps = 200, onStep } = {}) {
   await mkdir(folder, { recursive: true });
   const files = {
     train: path.join(folder, 'train.parquet'),

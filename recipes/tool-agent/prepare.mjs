@@ -37,7 +37,7 @@ const row = (a, b, index, split) => ({
 });
 
 /** Writes data and model. @returns {Promise<{ model: string, train: string, test: string }>} */
-export async function prepare(folder, { seed = 1, largest = 19, sftSteps = 120, onStep } = {}) {
+export async function prepare(folder, { seed = 1, largest = 19, sftSteps = 160, onStep } = {}) {
   await mkdir(folder, { recursive: true });
   const files = {
     train: path.join(folder, 'train.parquet'),
