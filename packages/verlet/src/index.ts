@@ -19,6 +19,8 @@ export * from './protocol/index.js';
 export * as rewards from './rewards/index.js';
 export { RolloutEngine } from './rollout/engine.js';
 export type { Engine, Generation, GenerationOutput, GenerationRequest, SamplingParams } from './rollout/types.js';
+export { type RunReport, writeRunReport } from './trainer/report/index.js';
+export type { Metrics, Tracker } from './trainer/trackers/index.js';
 export { type TrainOptions, type TrainResult, train } from './trainer/train.js';
 export type { AgentContext, TrainedAgent } from './workers/agent-rollout.js';
 export { type SupervisedExample, supervisedLoss, supervisedStep } from './workers/supervised.js';
