@@ -19,20 +19,18 @@ const spaced = (number) => String(number).split('').join(' ');
 export function problem(draw) {
   const name = names[draw(names.length)];
   const thing = things[draw(things.length)];
-  const first = draw(21);
-  const second = draw(21);
-  if (draw(2) === 0) {
-    return {
-      question: `${name} has ${spaced(first)} ${thing} and buys ${spaced(second)} more. How many ${thing} now?`,
-      answer: `${spaced(first)} + ${spaced(second)} = ${spaced(first + second)} #### ${first + second}`,
-      result: first + second,
-    };
-  }
-  const [large, small] = [Math.max(first, second), Math.min(first, second)];
+  const [first, second] = [draw(13), draw(13)];
+  const adds = draw(2) === 0;
+  const [a, b] = adds ? [first, second] : [Math.max(first, second), Math.min(first, second)];
+  const result = adds ? a + b : a - b;
+  const told = adds ? `buys ${spaced(b)} more` : `gives away ${spaced(b)}`;
+  const worked = `${spaced(a)} ${adds ? '+' : '-'} ${spaced(b)} = ${spaced(result)}`;
   return {
-    question: `${name} has ${spaced(large)} ${thing} and gives away ${spaced(small)}. How many ${thing} now?`,
-    answer: `${spaced(large)} - ${spaced(small)} = ${spaced(large - small)} #### ${large - small}`,
-    result: large - small,
+    question: `${name} has ${spaced(a)} ${thing} and ${told}. How many ${thing} now?`,
+    answer: `${worked} #### ${result}`,
+    // Right, but not in the form that the reward can read: people write both, so the model learns both.
+    chatty: `${worked} so ${spaced(result)} ${thing}.`,
+    result,
   };
 }
 
