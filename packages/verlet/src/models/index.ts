@@ -16,6 +16,7 @@ export {
   supportedArchitectures,
   UnsupportedModelError,
 } from './config.js';
+export { resolveModel } from './hub/index.js';
 export { LowRankAdapter, PackedLinear } from './linear.js';
 export { applyLora, Lora, type LoraConfig, type LoraOptions, loraOf, setAdapterEnabled } from './lora.js';
 export { loadAdapter, saveAdapter } from './lora-files.js';
