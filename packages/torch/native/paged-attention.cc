@@ -112,6 +112,11 @@ at::Tensor pagedAttention(const at::Tensor& q, const at::Tensor& keys, const at:
 TORCH_LIBRARY_FRAGMENT(verlet, library) {
   library.def(
       "paged_attention(Tensor q, Tensor keys, Tensor values, Tensor table, Tensor sequence, Tensor limit, float scale, int window) -> Tensor");
+  // On CUDA only: the cut of the work, made once per pass, and attention that follows it.
+  library.def("attention_plan(Tensor limit, int max_keys) -> (Tensor items, Tensor offsets)");
+  library.def(
+      "planned_attention(Tensor q, Tensor keys, Tensor values, Tensor table, Tensor sequence, Tensor limit, Tensor items, Tensor offsets, float scale, "
+      "int window) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(verlet, CPU, library) { library.impl("paged_attention", pagedAttention); }

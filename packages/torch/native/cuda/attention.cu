@@ -1,15 +1,20 @@
-// Attention of single query tokens over a key-value cache in blocks (decoding). One block of threads per (token, key-value
-// head, part of the keys); its warps take 32 keys at a time. Query heads that share a key-value head are the rows of one
-// tensor-core tile, so that every key and value is read from memory once, straight into registers: the order of the
-// dimensions inside a tile is free as long as both operands agree, and is chosen so that each thread loads 16 bytes.
+// Attention of single query tokens over a key-value cache in blocks (decoding). The keys of all sequences are cut into items
+// of 128; a warp takes an item and a key-value head at a time, so that long and short sequences keep the device equally busy,
+// and a second kernel joins the items of a token. Query heads that share a key-value head are the rows of one tensor-core
+// tile: every key and value is read from memory once, straight into registers. The order of the dimensions inside a tile is
+// free as long as both operands agree, and is chosen so that each thread loads 16 bytes.
 #include "common.cuh"
 
 namespace kernels {
 namespace {
 
 constexpr int warps = 4;
-constexpr int step = 32;  // keys per warp and turn
+constexpr int step = 32;       // keys per warp and turn
+constexpr int itemKeys = 128;  // keys per item
 constexpr float nothing = -1e30f;
+
+// Blocks per multiprocessor that registers leave room for.
+constexpr int residentBlocks(int dim) { return dim == 64 ? 4 : 2; }
 
 __device__ __forceinline__ void multiply(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
   asm volatile(
@@ -28,28 +33,57 @@ struct Decode {
   int64_t tokenStride;
   const __nv_bfloat16 *keys, *values;
   const int32_t *table, *sequence, *limit;
-  int maxBlocks, blockSize, heads, kvHeads, group, window, splits;
+  // items[k] is the token and the number of its part; offsets[t] counts the items of the tokens before t.
+  const int2* items;
+  const int32_t* offsets;
+  int tokens, maxBlocks, blockSize, heads, kvHeads, group, window;
   float scale;
   __nv_bfloat16* out;
   float *partial, *statistics;
 };
 
+// One block: counts the items of each token and lists them.
+__global__ void planKernel(const int32_t* limit, int tokens, int2* items, int32_t* offsets) {
+  __shared__ int32_t shared[1024];
+  int32_t base = 0;
+  for (int from = 0; from < tokens; from += 1024) {
+    const int token = from + threadIdx.x;
+    const int32_t own = token < tokens ? (limit[token] + itemKeys - 1) / itemKeys : 0;
+    shared[threadIdx.x] = own;
+    for (int offset = 1; offset < 1024; offset <<= 1) {
+      __syncthreads();
+      const int32_t before = static_cast<int>(threadIdx.x) >= offset ? shared[threadIdx.x - offset] : 0;
+      __syncthreads();
+      shared[threadIdx.x] += before;
+    }
+    __syncthreads();
+    const int32_t start = base + shared[threadIdx.x] - own;
+    if (token < tokens) {
+      offsets[token] = start;
+      for (int32_t k = 0; k < own; k++) items[start + k] = make_int2(token, k);
+    }
+    base += shared[1023];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) offsets[tokens] = base;
+}
+
 // `tall`: more than 8 query heads share a key-value head (at most 16).
 template <int dim, bool tall>
-__global__ void __launch_bounds__(warps * 32) decodeKernel(Decode p) {
+__global__ void __launch_bounds__(warps * 32, residentBlocks(dim)) decodeKernel(Decode p) {
   constexpr int chunks = dim / 32;  // 16-byte loads per key and thread
   constexpr int tiles = dim / 8;    // output tiles
-  const int token = blockIdx.x, kvHead = blockIdx.y, split = blockIdx.z;
-  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, major = lane >> 2, minor = lane & 3;
-  const int last = p.limit[token];
-  const int first = p.window > 0 && last > p.window ? last - p.window : 0;
-  const int turn = warps * step;
-  const int start = first / step * step;
-  // Whole turns per split, by the length alone.
-  const int perSplit = ((last - start + turn - 1) / turn + p.splits - 1) / p.splits * turn;
-  const int begin = start + split * perSplit, end = min(last, begin + perSplit);
-  const int32_t* table = p.table + static_cast<int64_t>(p.sequence[token]) * p.maxBlocks;
+  const int lane = threadIdx.x & 31, major = lane >> 2, minor = lane & 3;
   const int64_t row = static_cast<int64_t>(p.kvHeads) * dim;
+  const int units = p.offsets[p.tokens] * p.kvHeads, workers = gridDim.x * warps;
+  const float scale = p.scale * 1.4426950408889634f;
+  for (int unit = blockIdx.x * warps + (threadIdx.x >> 5); unit < units; unit += workers) {
+  const int item = unit / p.kvHeads, kvHead = unit % p.kvHeads;
+  const int2 work = p.items[item];
+  const int token = work.x, begin = work.y * itemKeys;
+  const int last = p.limit[token], end = min(last, begin + itemKeys);
+  const int first = p.window > 0 && last > p.window ? last - p.window : 0;
+  const int32_t* table = p.table + static_cast<int64_t>(p.sequence[token]) * p.maxBlocks;
 
   // Query tile: rows are heads, the 16 dimensions of product i are those that this thread holds of a key.
   uint32_t query[chunks * 2][4];
@@ -69,15 +103,14 @@ __global__ void __launch_bounds__(warps * 32) decodeKernel(Decode p) {
 #pragma unroll
   for (int t = 0; t < tiles; t++) output[t][0] = output[t][1] = output[t][2] = output[t][3] = 0;
   float largest[2] = {nothing, nothing}, mass[2] = {0, 0};
-  const float scale = p.scale * 1.4426950408889634f;
 
   auto blockOf = [&](int at) { return at < end ? table[at / p.blockSize] : 0; };
-  int at = begin + warp * step;
+  int at = begin;
   int blocks[2] = {blockOf(at), blockOf(at + 16)};
-  for (; at < end; at += turn) {
+  for (; at < end; at += step) {
     const int64_t bases[2] = {(static_cast<int64_t>(blocks[0]) * p.blockSize + at % p.blockSize) * row + kvHead * dim,
                               (static_cast<int64_t>(blocks[1]) * p.blockSize + (at + 16) % p.blockSize) * row + kvHead * dim};
-    blocks[0] = blockOf(at + turn), blocks[1] = blockOf(at + turn + 16);
+    blocks[0] = blockOf(at + step), blocks[1] = blockOf(at + step + 16);
     uint4 key[4][chunks], value[2][4][chunks / 2];
 #pragma unroll
     for (int n = 0; n < 4; n++) {
@@ -155,75 +188,70 @@ __global__ void __launch_bounds__(warps * 32) decodeKernel(Decode p) {
     }
   }
 
-  // The warps' shares become one.
-  __shared__ float sharedPeak[warps][16], sharedMass[warps][16];
-  __shared__ float sharedOutput[16 * dim];
+  float* partial = p.partial + (static_cast<int64_t>(item) * p.heads + kvHead * p.group) * dim;
+  float* statistics = p.statistics + (static_cast<int64_t>(item) * p.heads + kvHead * p.group) * 2;
 #pragma unroll
-  for (int h = 0; h < 2; h++) {
+  for (int h = 0; h < (tall ? 2 : 1); h++) {
     mass[h] += __shfl_xor_sync(0xffffffffu, mass[h], 1);
     mass[h] += __shfl_xor_sync(0xffffffffu, mass[h], 2);
-    if (minor == 0) sharedPeak[warp][major + 8 * h] = largest[h], sharedMass[warp][major + 8 * h] = mass[h];
+    const int head = major + 8 * h;
+    if (head >= p.group) continue;
+    if (minor == 0) *reinterpret_cast<float2*>(statistics + head * 2) = make_float2(largest[h], mass[h]);
+#pragma unroll
+    for (int c = 0; c < chunks / 2; c++)
+#pragma unroll
+      for (int e = 0; e < 2; e++)
+#pragma unroll
+        for (int t = 0; t < 8; t += 4)
+          *reinterpret_cast<float4*>(partial + head * dim + c * 64 + (minor * 2 + e) * 8 + t) =
+              make_float4(output[c * 8 + t][2 * h + e], output[c * 8 + t + 1][2 * h + e], output[c * 8 + t + 2][2 * h + e], output[c * 8 + t + 3][2 * h + e]);
   }
-  for (int k = threadIdx.x; k < 16 * dim; k += warps * 32) sharedOutput[k] = 0;
-  __syncthreads();
-  float total[2], peak[2];
-#pragma unroll
-  for (int h = 0; h < 2; h++) {
-    peak[h] = nothing, total[h] = 0;
-#pragma unroll
-    for (int w = 0; w < warps; w++) peak[h] = fmaxf(peak[h], sharedPeak[w][major + 8 * h]);
-#pragma unroll
-    for (int w = 0; w < warps; w++) total[h] += sharedMass[w][major + 8 * h] * exp2f(sharedPeak[w][major + 8 * h] - peak[h]);
   }
-  // One warp after the other: the sum must not depend on who came first.
-  for (int w = 0; w < warps; w++) {
-    if (w == warp)
-#pragma unroll
-      for (int h = 0; h < (tall ? 2 : 1); h++) {
-        const float share = exp2f(largest[h] - peak[h]);
-#pragma unroll
-        for (int t = 0; t < tiles; t++)
-#pragma unroll
-          for (int e = 0; e < 2; e++)
-            sharedOutput[(major + 8 * h) * dim + (t / 8) * 64 + (minor * 2 + e) * 8 + t % 8] += output[t][2 * h + e] * share;
-      }
-    __syncthreads();
-  }
-  const int64_t head = static_cast<int64_t>(token) * p.heads + kvHead * p.group;
-  if (p.splits == 1) {
-    if (warp == 0 && minor == 0) sharedMass[0][major] = total[0], sharedMass[0][major + 8] = total[1];
-    __syncthreads();
-    for (int k = threadIdx.x; k < p.group * dim; k += warps * 32) {
-      const float mass = sharedMass[0][k / dim];
-      p.out[head * dim + k] = __float2bfloat16(mass > 0 ? sharedOutput[k] / mass : 0.0f);
-    }
-    return;
-  }
-  if (warp == 0 && minor == 0)
-    for (int h = 0; h < 2; h++)
-      if (major + 8 * h < p.group) {
-        float* to = p.statistics + ((head + major + 8 * h) * p.splits + split) * 2;
-        to[0] = peak[h], to[1] = total[h];
-      }
-  for (int k = threadIdx.x; k < p.group * dim; k += warps * 32) p.partial[((head + k / dim) * p.splits + split) * dim + k % dim] = sharedOutput[k];
 }
 
-// One block of `dim` threads per (token, head).
-__global__ void joinKernel(const float* partial, const float* statistics, int splits, __nv_bfloat16* out) {
-  const int64_t head = blockIdx.x;
-  const int dim = blockDim.x;
-  float peak = nothing, mass = 0, sum = 0;
-  for (int s = 0; s < splits; s++) peak = fmaxf(peak, statistics[(head * splits + s) * 2]);
-  for (int s = 0; s < splits; s++) {
-    const float share = exp2f(statistics[(head * splits + s) * 2] - peak);
-    mass += statistics[(head * splits + s) * 2 + 1] * share;
-    sum += partial[(head * splits + s) * dim + threadIdx.x] * share;
+// One warp per (token, head): the items' shares become one.
+template <int dim>
+__global__ void joinKernel(const float* partial, const float* statistics, const int32_t* offsets, int heads, int64_t rows, __nv_bfloat16* out) {
+  constexpr int each = dim / 32;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (blockDim.x >> 5) + (threadIdx.x >> 5);
+  if (row >= rows) return;
+  const int lane = threadIdx.x & 31;
+  const int64_t token = row / heads, head = row % heads;
+  const int from = offsets[token], to = offsets[token + 1];
+  float peak = nothing;
+  for (int s = from + lane; s < to; s += 32) peak = fmaxf(peak, statistics[(static_cast<int64_t>(s) * heads + head) * 2]);
+#pragma unroll
+  for (int offset = 16; offset > 0; offset >>= 1) peak = fmaxf(peak, __shfl_xor_sync(0xffffffffu, peak, offset));
+  float mass = 0, sum[each] = {};
+  for (int s = from; s < to; s++) {
+    const int64_t at = static_cast<int64_t>(s) * heads + head;
+    const float2 own = *reinterpret_cast<const float2*>(statistics + at * 2);
+    const float share = exp2f(own.x - peak);
+    mass += own.y * share;
+#pragma unroll
+    for (int k = 0; k < each; k++) sum[k] += partial[at * dim + lane * each + k] * share;
   }
-  out[head * dim + threadIdx.x] = __float2bfloat16(mass > 0 ? sum / mass : 0.0f);
+#pragma unroll
+  for (int k = 0; k < each; k++) out[row * dim + lane * each + k] = __float2bfloat16(mass > 0 ? sum[k] / mass : 0.0f);
 }
 
-at::Tensor pagedAttention(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values, const at::Tensor& table, const at::Tensor& sequence,
-                          const at::Tensor& limit, double scale, int64_t window) {
+int64_t itemCapacity(int64_t tokens, int64_t keysPerToken) { return tokens * ((keysPerToken + itemKeys - 1) / itemKeys); }
+
+// attention_plan(limit [tokens] int32, max_keys) -> (items [n, 2] int32, offsets [tokens + 1] int32): how the keys are cut into
+// items, the same for all layers of a pass.
+std::tuple<at::Tensor, at::Tensor> attentionPlan(const at::Tensor& limit, int64_t maxKeys) {
+  TORCH_CHECK(limit.scalar_type() == at::kInt && limit.dim() == 1 && limit.is_contiguous(), "limit must be an int32 vector");
+  c10::cuda::CUDAGuard guard(limit.device());
+  auto tokens = limit.numel();
+  auto items = at::empty({itemCapacity(tokens, maxKeys), 2}, limit.options()), offsets = at::empty({tokens + 1}, limit.options());
+  planKernel<<<1, 1024, 0, stream()>>>(limit.const_data_ptr<int32_t>(), static_cast<int>(tokens), reinterpret_cast<int2*>(items.mutable_data_ptr<int32_t>()),
+                                       offsets.mutable_data_ptr<int32_t>());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return {items, offsets};
+}
+
+at::Tensor plannedAttention(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values, const at::Tensor& table, const at::Tensor& sequence,
+                            const at::Tensor& limit, const at::Tensor& items, const at::Tensor& offsets, double scale, int64_t window) {
   TORCH_CHECK(q.dim() == 3 && keys.dim() == 4 && table.dim() == 2, "q must be [tokens, heads, dim], the cache [blocks, size, heads, dim], the table 2-d");
   TORCH_CHECK(table.scalar_type() == at::kInt && sequence.scalar_type() == at::kInt && limit.scalar_type() == at::kInt, "table, sequence and limit must be int32");
   TORCH_CHECK(keys.is_contiguous() && values.is_contiguous() && table.is_contiguous() && sequence.is_contiguous() && limit.is_contiguous(),
@@ -240,35 +268,41 @@ at::Tensor pagedAttention(const at::Tensor& q, const at::Tensor& keys, const at:
   if (query.stride(2) != 1 || query.stride(1) != dim || query.stride(0) % 8 != 0 || !isAligned(query)) query = query.contiguous();
   auto output = at::empty({tokens, heads, dim}, query.options());
   if (tokens == 0) return output.to(q.scalar_type());
-  // Few sequences: cut their keys so that the whole device has work. By the batch and the table's width alone: graphs stay valid.
+  TORCH_CHECK(items.scalar_type() == at::kInt && items.is_contiguous() && offsets.scalar_type() == at::kInt && offsets.numel() == tokens + 1, "the plan does not fit");
   int processors = 0;
   C10_CUDA_CHECK(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, q.device().index()));
-  int64_t most = (table.size(1) * blockSize + warps * step - 1) / (warps * step);
-  int64_t splits = std::max<int64_t>(1, std::min<int64_t>({most, 32, (2 * processors) / (tokens * kvHeads)}));
-  at::Tensor partial, statistics;
-  if (splits > 1) {
-    auto wide = query.options().dtype(at::kFloat);
-    partial = at::empty({tokens, heads, splits, dim}, wide);
-    statistics = at::empty({tokens, heads, splits, 2}, wide);
-  }
+  auto wide = query.options().dtype(at::kFloat);
+  auto partial = at::empty({items.size(0), heads, dim}, wide), statistics = at::empty({items.size(0), heads, 2}, wide);
   Decode p{constPointer<__nv_bfloat16>(query), query.stride(0), constPointer<__nv_bfloat16>(keys), constPointer<__nv_bfloat16>(values), table.const_data_ptr<int32_t>(),
-           sequence.const_data_ptr<int32_t>(), limit.const_data_ptr<int32_t>(), static_cast<int>(table.size(1)), static_cast<int>(blockSize), static_cast<int>(heads),
-           static_cast<int>(kvHeads), static_cast<int>(group), static_cast<int>(window), static_cast<int>(splits), static_cast<float>(scale), pointer<__nv_bfloat16>(output),
-           splits > 1 ? partial.mutable_data_ptr<float>() : nullptr, splits > 1 ? statistics.mutable_data_ptr<float>() : nullptr};
-  dim3 grid(tokens, kvHeads, splits);
+           sequence.const_data_ptr<int32_t>(), limit.const_data_ptr<int32_t>(), reinterpret_cast<const int2*>(items.const_data_ptr<int32_t>()),
+           offsets.const_data_ptr<int32_t>(), static_cast<int>(tokens), static_cast<int>(table.size(1)), static_cast<int>(blockSize), static_cast<int>(heads),
+           static_cast<int>(kvHeads), static_cast<int>(group), static_cast<int>(window), static_cast<float>(scale), pointer<__nv_bfloat16>(output),
+           partial.mutable_data_ptr<float>(), statistics.mutable_data_ptr<float>()};
+  // Blocks stay and take one item after the other; by the batch alone, so that graphs stay valid.
+  const int grid = static_cast<int>(std::min<int64_t>(processors * residentBlocks(dim), (items.size(0) * kvHeads + warps - 1) / warps));
   if (dim == 64 && group <= 8) decodeKernel<64, false><<<grid, warps * 32, 0, stream()>>>(p);
   else if (dim == 64) decodeKernel<64, true><<<grid, warps * 32, 0, stream()>>>(p);
   else if (group <= 8) decodeKernel<128, false><<<grid, warps * 32, 0, stream()>>>(p);
   else decodeKernel<128, true><<<grid, warps * 32, 0, stream()>>>(p);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  if (splits > 1) {
-    joinKernel<<<tokens * heads, dim, 0, stream()>>>(p.partial, p.statistics, static_cast<int>(splits), p.out);
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
-  }
+  const int64_t rows = tokens * heads;
+  if (dim == 64) joinKernel<64><<<(rows + 7) / 8, 256, 0, stream()>>>(p.partial, p.statistics, p.offsets, p.heads, rows, p.out);
+  else joinKernel<128><<<(rows + 7) / 8, 256, 0, stream()>>>(p.partial, p.statistics, p.offsets, p.heads, rows, p.out);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
   return output.to(q.scalar_type());
+}
+
+at::Tensor pagedAttention(const at::Tensor& q, const at::Tensor& keys, const at::Tensor& values, const at::Tensor& table, const at::Tensor& sequence,
+                          const at::Tensor& limit, double scale, int64_t window) {
+  auto [items, offsets] = attentionPlan(limit, table.size(1) * keys.size(1));
+  return plannedAttention(q, keys, values, table, sequence, limit, items, offsets, scale, window);
 }
 
 }  // namespace
 }  // namespace kernels
 
-TORCH_LIBRARY_IMPL(verlet, CUDA, library) { library.impl("paged_attention", kernels::pagedAttention); }
+TORCH_LIBRARY_IMPL(verlet, CUDA, library) {
+  library.impl("attention_plan", kernels::attentionPlan);
+  library.impl("planned_attention", kernels::plannedAttention);
+  library.impl("paged_attention", kernels::pagedAttention);
+}

@@ -14,13 +14,14 @@ constexpr int cutThreads = 1024;
 constexpr int indexBits = 20;
 constexpr float never = -INFINITY;
 
-// -log(-log(u)) for a uniform u, by way of w = 1 - u, which floats resolve best where the noise is largest.
-__device__ __forceinline__ float gumbel(uint32_t bits) {
-  const float w = (static_cast<float>(bits) + 0.5f) * 2.3283064365386963e-10f;
+// w = 1 - u of a uniform u, which floats resolve best where Gumbel noise is largest.
+__device__ __forceinline__ float complement(uint32_t bits) { return (static_cast<float>(bits) + 0.5f) * 2.3283064365386963e-10f; }
+
+// -log(-log(1 - w))
+__device__ __forceinline__ float gumbel(float w) {
   const float exponential = w < 0.01f ? w * (1.0f + w * (0.5f + w * 0.33333333f)) : -__logf(1.0f - w);
   return -__logf(exponential);
 }
-constexpr float largestGumbel = 23.0f;
 
 struct Rows {
   int64_t vocabulary;
@@ -75,18 +76,34 @@ __global__ void __launch_bounds__(cutThreads) cutKernel(const T* logits, Rows ro
   const float heat = 1.0f / rows.temperature[row];
   // Whole numbers: sums do not depend on their order, and never shrink when the set grows.
   auto massOf = [&](float logit) { return static_cast<unsigned long long>(__expf((logit - peak) * heat) * 4294967296.0f); };
-  constexpr int valueBits = 32;
+  constexpr int size = Pack<T>::size;
+  const bool packed = vocabulary % size == 0 && reinterpret_cast<uintptr_t>(logits) % 16 == 0;
+  // Sum of `measure` over this thread's tokens.
+  auto sum = [&](auto measure) {
+    unsigned long long own = 0;
+    if (packed) {
+      for (int64_t q = threadIdx.x; q < vocabulary / size; q += cutThreads) {
+        const auto pack = loadPack(x + q * size);
+#pragma unroll
+        for (int k = 0; k < size; k++) own += measure(widen(pack.values[k]), q * size + k);
+      }
+    } else {
+      for (int64_t v = threadIdx.x; v < vocabulary; v += cutThreads) own += measure(widen(x[v]), v);
+    }
+    return blockTotal(own, shared);
+  };
   // The largest rank for which `measure` over all tokens at or above it reaches the goal.
   auto search = [&](auto measure, unsigned long long goal) {
     uint64_t found = 0;
-    for (int bit = valueBits + indexBits - 1; bit >= 0; bit--) {
-      const uint64_t candidate = found | 1ull << bit;
-      unsigned long long own = 0;
-      for (int64_t v = threadIdx.x; v < vocabulary; v += cutThreads) {
-        const float logit = widen(x[v]);
-        if (rankOf(logit, v) >= candidate) own += measure(logit, v);
+    for (int bit = 32 + indexBits - 1; bit >= 0; bit--) {
+      if (std::is_same_v<T, __nv_bfloat16> && bit == 16 + indexBits - 1) {
+        // bfloat16 has nothing in the lower half; in ranks of negative values, which are inverted, it is all ones.
+        if (!(found >> (32 + indexBits - 1))) found |= 0xffffull << indexBits;
+        bit = indexBits;
+        continue;
       }
-      const unsigned long long total = blockTotal(own, shared);
+      const uint64_t candidate = found | 1ull << bit;
+      const unsigned long long total = sum([&](float logit, int64_t v) { return rankOf(logit, v) >= candidate ? measure(logit, v) : 0ull; });
       if (total >= goal) found = candidate;
       if (total == goal) break;
     }
@@ -98,9 +115,7 @@ __global__ void __launch_bounds__(cutThreads) cutKernel(const T* logits, Rows ro
   if (rows.topP[row] < 1) {
     const uint64_t kept = lowest;
     auto measure = [&](float logit, int64_t v) { return rankOf(logit, v) >= kept ? massOf(logit) : 0ull; };
-    unsigned long long own = 0;
-    for (int64_t v = threadIdx.x; v < vocabulary; v += cutThreads) own += measure(widen(x[v]), v);
-    const unsigned long long goal = static_cast<unsigned long long>(static_cast<double>(blockTotal(own, shared)) * rows.topP[row]);
+    const unsigned long long goal = static_cast<unsigned long long>(static_cast<double>(sum(measure)) * rows.topP[row]);
     lowest = max(lowest, search(measure, max(goal, 1ull)));
   }
   if (threadIdx.x == 0) {
@@ -155,21 +170,25 @@ __global__ void __launch_bounds__(sampleThreads) sampleKernel(const T* logits, R
     }
     const float largest = fmaxf(fmaxf(raw[0], raw[1]), fmaxf(raw[2], raw[3])) * heat;
     if (largest > best.peak) best.mass *= __expf(best.peak - largest), best.peak = largest;
-    if (best.peak > never)
+    float share[4];
 #pragma unroll
-      for (int j = 0; j < 4; j++) best.mass += __expf(raw[j] * heat - best.peak);
+    for (int j = 0; j < 4; j++) share[j] = best.peak > never ? __expf(raw[j] * heat - best.peak) : 0.0f, best.mass += share[j];
     if (greedy) {
 #pragma unroll
       for (int j = 0; j < 4; j++)
         if (raw[j] > best.score) best.score = best.logit = raw[j], best.index = static_cast<int32_t>(g * 4 + j);
-    } else if (largest + largestGumbel >= best.score) {
+    } else {
+      // A token beats the best so far only if w < 1 - exp(-exp(x - best)), which is less than exp(x - best): logarithms are
+      // taken only for the few that pass this.
+      const float margin = best.score > never ? __expf(best.peak - best.score) * 1.001f : INFINITY;
       const auto bits = philox::generate(key, high, base | static_cast<uint64_t>(g));
       const uint32_t four[4] = {bits.x, bits.y, bits.z, bits.w};
 #pragma unroll
       for (int j = 0; j < 4; j++) {
         const int64_t v = g * 4 + j;
-        if (raw[j] == never || (truncated && (raw[j] < least || rankOf(raw[j], v) < lowest))) continue;
-        const float score = raw[j] * heat + gumbel(four[j]);
+        const float w = complement(four[j]);
+        if (w > share[j] * margin || raw[j] == never || (truncated && (raw[j] < least || rankOf(raw[j], v) < lowest))) continue;
+        const float score = raw[j] * heat + gumbel(w);
         if (score > best.score || (score == best.score && v < best.index)) best.score = score, best.logit = raw[j] * heat, best.index = static_cast<int32_t>(v);
       }
     }

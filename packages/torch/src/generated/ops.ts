@@ -4498,3 +4498,33 @@ export function verlet_rms_norm(x: Tensor, weight: Tensor, eps: number): Tensor 
   return callTensor(handle, provided);
 }
 let handle_verlet_rms_norm: number | undefined;
+
+/** `verlet::attention_plan(Tensor limit, int max_keys) -> (Tensor items, Tensor offsets)` */
+export function verlet_attention_plan(limit: Tensor, maxKeys: number): [Tensor, Tensor] {
+  const handle = (handle_verlet_attention_plan ??= resolve('verlet::attention_plan'));
+  begin();
+  const provided = 3;
+  putTensor(limit);
+  putNumber(maxKeys);
+  return callMany(handle, provided, 'TT') as [Tensor, Tensor];
+}
+let handle_verlet_attention_plan: number | undefined;
+
+/** `verlet::planned_attention(Tensor q, Tensor keys, Tensor values, Tensor table, Tensor sequence, Tensor limit, Tensor items, Tensor offsets, float scale, int window) -> Tensor` */
+export function verlet_planned_attention(q: Tensor, keys: Tensor, values: Tensor, table: Tensor, sequence: Tensor, limit: Tensor, items: Tensor, offsets: Tensor, scale: number, window: number): Tensor {
+  const handle = (handle_verlet_planned_attention ??= resolve('verlet::planned_attention'));
+  begin();
+  const provided = 1023;
+  putTensor(q);
+  putTensor(keys);
+  putTensor(values);
+  putTensor(table);
+  putTensor(sequence);
+  putTensor(limit);
+  putTensor(items);
+  putTensor(offsets);
+  putNumber(scale);
+  putNumber(window);
+  return callTensor(handle, provided);
+}
+let handle_verlet_planned_attention: number | undefined;

@@ -6,6 +6,7 @@
  */
 import { noGrad } from '../autograd.js';
 import { cat, empty, tensor } from '../create.js';
+import { cudaMemory } from '../cuda.js';
 import * as aten from '../generated/ops.js';
 import { scope } from '../scope.js';
 import type { Tensor } from '../tensor.js';
@@ -22,7 +23,10 @@ export interface LogProbHeadOptions {
   sumPiSquared?: boolean;
   /** Keep what backward needs. Off for scoring only. */
   train?: boolean;
-  /** Bytes of probabilities that may be kept between forward and backward; beyond that they are computed again. */
+  /**
+   * Bytes of probabilities (on CUDA: logits) that may be kept between forward and backward; beyond that they are computed
+   * again. Default 256 MiB, on CUDA an eighth of what is free.
+   */
   keepBytes?: number;
 }
 
@@ -64,9 +68,17 @@ export class LogProbHead {
     const bytes = this.fused ? cudaChunkBytes / (weight.nbytes / weight.numel) : chunkBytes / 4;
     this.chunk = options.chunkTokens ?? Math.max(64, Math.floor(bytes / vocabulary));
     this.scale = 1 / (options.temperature ?? 1);
-    const keep = (options.train ?? false) && 4 * vocabulary * hidden.size(0) <= (options.keepBytes ?? chunkBytes);
+    const needed = vocabulary * hidden.size(0) * (this.fused ? weight.nbytes / weight.numel : 4);
+    const keep = (options.train ?? false) && needed <= (options.keepBytes ?? this.spareBytes());
     this.result = noGrad(() => scope(() => (this.fused ? this.forwardFused(keep) : this.forward(keep))));
     for (const value of Object.values(this.result)) (value as Tensor | null)?.keep();
+  }
+
+  /** What may be kept when nobody says so: computing the logits again costs a tenth of the pass, so spare memory is worth using. */
+  private spareBytes(): number {
+    if (!this.fused) return chunkBytes;
+    const { free, reserved, allocated } = cudaMemory(this.hidden.device);
+    return (free + reserved - allocated) / 8;
   }
 
   /** Logits of one chunk in float32, [chunk, vocabulary]. */

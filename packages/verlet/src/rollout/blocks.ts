@@ -5,8 +5,13 @@
  */
 export class BlockPool {
   private readonly holders: Int32Array;
-  /** Blocks without holders, in the order in which they may be reused. A Set keeps insertion order and deletes in O(1). */
-  private readonly idle = new Set<number>();
+  /**
+   * Blocks without holders in the order in which they may be reused, as a ring of neighbours: entry `numBlocks` is its head.
+   * (A Set keeps that order too, but finding its first entry walks over all that were deleted before it.)
+   */
+  private readonly next: Int32Array;
+  private readonly previous: Int32Array;
+  private free = 0;
   private readonly byKey = new Map<string, number>();
   private readonly keyOf: (string | null)[];
 
@@ -16,19 +21,37 @@ export class BlockPool {
   ) {
     this.holders = new Int32Array(numBlocks);
     this.keyOf = new Array<string | null>(numBlocks).fill(null);
-    for (let block = 0; block < numBlocks; block++) this.idle.add(block);
+    this.next = new Int32Array(numBlocks + 1).fill(numBlocks);
+    this.previous = new Int32Array(numBlocks + 1).fill(numBlocks);
+    for (let block = 0; block < numBlocks; block++) this.append(block);
   }
 
   get numFree(): number {
-    return this.idle.size;
+    return this.free;
+  }
+
+  private append(block: number): void {
+    const { next, previous, numBlocks: head } = this;
+    const last = previous[head]!;
+    next[last] = block;
+    previous[block] = last;
+    next[block] = head;
+    previous[head] = block;
+    this.free++;
+  }
+
+  private unlink(block: number): void {
+    const { next, previous } = this;
+    next[previous[block]!] = next[block]!;
+    previous[next[block]!] = previous[block]!;
+    this.free--;
   }
 
   /** A block with one holder, or null when all are held. What it held before can no longer be found. */
   take(): number | null {
-    const first = this.idle.values().next();
-    if (first.done) return null;
-    const block = first.value;
-    this.idle.delete(block);
+    if (this.free === 0) return null;
+    const block = this.next[this.numBlocks]!;
+    this.unlink(block);
     this.forget(block);
     this.holders[block] = 1;
     return block;
@@ -36,14 +59,14 @@ export class BlockPool {
 
   /** One more holder for a block that is held or idle. */
   hold(block: number): void {
-    if (this.holders[block] === 0) this.idle.delete(block);
+    if (this.holders[block] === 0) this.unlink(block);
     this.holders[block]!++;
   }
 
   drop(block: number): void {
     const left = --this.holders[block]!;
     if (left < 0) throw new Error(`block ${block} was dropped more often than held`);
-    if (left === 0) this.idle.add(block);
+    if (left === 0) this.append(block);
   }
 
   isHeld(block: number): boolean {

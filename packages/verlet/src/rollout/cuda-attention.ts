@@ -41,20 +41,35 @@ export class DecodeAttention extends ProjectedAttention {
     super(cache, positions, slots);
   }
 
+  /** How the work is cut, made at the first layer and good for all of them. */
+  private plan: readonly Tensor[] = [];
+
   attendProjected(layer: number, qkv: Tensor, projection: Projection): Tensor {
+    if (layer === 0) {
+      this.dispose();
+      const plan = aten.verlet_attention_plan(this.limit, this.table.size(1) * this.cache.blockSize);
+      this.plan = plan.map((part) => part.keep());
+    }
     this.store(layer, qkv, projection);
     return aten
-      .verlet_paged_attention(
+      .verlet_planned_attention(
         qkv.narrow(1, 0, projection.heads),
         this.cache.keys[layer]!,
         this.cache.values[layer]!,
         this.table,
         this.sequence,
         this.limit,
+        this.plan[0]!,
+        this.plan[1]!,
         qkv.size(2) ** -0.5,
         projection.window ?? 0,
       )
       .flatten(1);
+  }
+
+  dispose(): void {
+    for (const part of this.plan) part.dispose();
+    this.plan = [];
   }
 }
 

@@ -101,8 +101,9 @@ export class CudaRunner implements ModelRunner {
 
   release(): void {
     if (!this.cache) return;
-    for (const { graph, inputs, sequence } of this.buckets.values()) {
+    for (const { graph, inputs, sequence, context } of this.buckets.values()) {
       graph?.dispose();
+      context.dispose();
       sequence.dispose();
       for (const view of Object.values(inputs) as Tensor[]) view.dispose();
     }

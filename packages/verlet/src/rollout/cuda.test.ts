@@ -167,7 +167,8 @@ describe.skipIf(reason !== '')(`the engine on CUDA${reason}`, () => {
     expect((await aborted.output).finishReason).toBe('abort');
     expect(penalized!.tokenIds).toHaveLength(40);
     alternatives!.topLogProbs!.forEach((top, j) => {
-      expect(top[0]!.tokenId).toBe(alternatives!.tokenIds[j]);
+      // Not the id: in bfloat16 several logits may share the first place.
+      expect(top).toHaveLength(3);
       expect(top[0]!.logProb).toBeCloseTo(alternatives!.logProbs[j]!, 3);
     });
     const [greedy] = await generate(engine, [request(4, 30, { temperature: 0 })]);
