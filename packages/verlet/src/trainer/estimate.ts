@@ -1,5 +1,9 @@
 /** Stations I to L: what the current weights say about the samples, and what each token was worth. */
+
+import { scope } from '@verlet/torch';
 import {
+  type AdvantageEstimator,
+  type AdvantageInput,
   applyKlPenalty,
   computeAdvantage,
   type KlController,
@@ -45,6 +49,8 @@ export interface EstimateParts {
   critic: CriticGroup | null;
   useReference: boolean;
   klController: KlController;
+  /** Instead of the estimator that the configuration names. */
+  advantage?: AdvantageEstimator;
 }
 
 /** Log-probabilities and values under the weights as they are. */
@@ -93,7 +99,7 @@ export function addAdvantages(parts: EstimateParts, batch: DataProto): Record<st
     batch.set('token_level_rewards', penalty.tokenLevelRewards);
     Object.assign(metrics, penalty.metrics);
   } else batch.set('token_level_rewards', batch.tensor('token_level_scores').clone());
-  const { advantages, returns } = computeAdvantage(algorithm.adv_estimator, {
+  const input: AdvantageInput = {
     tokenLevelRewards: batch.tensor('token_level_rewards'),
     responseMask,
     groupIds: batch.column<string>('uid'),
@@ -107,7 +113,9 @@ export function addAdvantages(parts: EstimateParts, batch: DataProto): Record<st
     rolloutIsWeights: batch.batch.get('rollout_is_weights'),
     extraScores: extraScores(batch, algorithm.gdpo_reward_keys),
     config: algorithm,
-  });
+  };
+  const own = parts.advantage;
+  const { advantages, returns } = own ? scope(() => own(input)) : computeAdvantage(algorithm.adv_estimator, input);
   responseMask.dispose();
   batch.set('advantages', advantages);
   batch.set('returns', returns);

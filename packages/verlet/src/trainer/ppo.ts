@@ -2,7 +2,13 @@
  * The main loop: prompts, rollout, reward, log-probs, values, advantages, updates, metrics. It reads like the paper; what
  * makes it distributed is in the worker groups, what makes it an algorithm in `algorithms/`.
  */
-import { balanceMetrics, createKlController, type KlController, workload } from '../algorithms/index.js';
+import {
+  type AdvantageEstimator,
+  balanceMetrics,
+  createKlController,
+  type KlController,
+  workload,
+} from '../algorithms/index.js';
 import { type PpoConfig, usesCritic, usesReference } from '../config/index.js';
 import { dealRows, rowLengths } from '../controller/index.js';
 import type { DataLoader, RlItem } from '../data/index.js';
@@ -43,6 +49,8 @@ export interface PpoParts {
   validator: Validator | null;
   checkpoints: Checkpoints;
   trackers: TrackerSet;
+  /** Instead of the estimator that the configuration names. */
+  advantage?: AdvantageEstimator;
   guards?: Guards;
   trace?: TraceRecorder;
   totalSteps: number;
@@ -66,6 +74,7 @@ export class PpoTrainer {
       critic: usesCritic(config) ? critic : null,
       useReference: usesReference(config),
       klController: this.klController,
+      advantage: parts.advantage,
     };
   }
 

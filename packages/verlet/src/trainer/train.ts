@@ -2,6 +2,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Interaction, Tool } from '../agents/index.js';
+import type { AdvantageEstimator, PolicyLoss } from '../algorithms/index.js';
 import { type PpoConfig, usesReference } from '../config/index.js';
 import { openDatasets, openLoader } from '../data/index.js';
 import { resolveModel } from '../models/hub/index.js';
@@ -28,6 +29,10 @@ export interface TrainOptions {
    * SDK (`context.model`) or any OpenAI client (`context.baseURL`, `context.apiKey`); what it returns is the reward.
    */
   agent?: TrainedAgent;
+  /** Says what each token was worth, instead of the estimator that `algorithm.adv_estimator` names. */
+  advantage?: AdvantageEstimator;
+  /** The loss of the policy, instead of the one that `actor.policy_loss.loss_mode` names. In this process only. */
+  policyLoss?: PolicyLoss;
   tools?: readonly Tool[];
   interactions?: readonly Interaction[];
   /** Further places for metrics. */
@@ -77,7 +82,12 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   const { loop: reward, manager } = await openReward(config, tokenizer, () => workers.actor, options);
   const workers: WorkerGroups = await openWorkerGroups(
     config,
-    { agent: options.agent, tools: options.tools, interactions: options.interactions },
+    {
+      agent: options.agent,
+      policyLoss: options.policyLoss,
+      tools: options.tools,
+      interactions: options.interactions,
+    },
     traceCalls(trace),
   );
   const { actor, critic } = workers;
@@ -113,6 +123,7 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     guards,
     trace,
     totalSteps,
+    advantage: options.advantage,
     worldSize: workers.worldSize,
     shouldStop: () => options.signal?.aborted ?? false,
   });

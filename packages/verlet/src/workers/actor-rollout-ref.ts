@@ -97,10 +97,8 @@ export class ActorRolloutRefWorker {
       minLrRatio: optim.min_lr_ratio ?? 0,
       numCycles: optim.num_cycles,
     });
-    this.updater = new ActorUpdater(this.model, this.optimizer, {
-      ...actor,
-      rollout_correction: this.config.algorithm.rollout_correction,
-    } as never);
+    const lossConfig = { ...actor, rollout_correction: this.config.algorithm.rollout_correction };
+    this.updater = new ActorUpdater(this.model, this.optimizer, lossConfig as never, this.extensions.policyLoss);
     this.engine = new RolloutEngine(this.model, {
       maxNumSeqs: rollout.max_num_seqs,
       maxNumBatchedTokens: rollout.max_num_batched_tokens,

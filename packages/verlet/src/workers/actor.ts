@@ -5,7 +5,9 @@ import {
   type GlobalCounts,
   klPenalty,
   type LossAggMode,
+  type PolicyLoss,
   type PolicyLossConfig,
+  type PolicyLossInput,
   policyLoss,
   type RolloutCorrectionConfig,
 } from '../algorithms/index.js';
@@ -47,6 +49,7 @@ export class ActorUpdater {
     private readonly model: CausalLM,
     private readonly optimizer: AdamW,
     private readonly config: ActorUpdateConfig,
+    private readonly ownLoss?: PolicyLoss,
   ) {}
 
   /** One optimizer step over the given rows. */
@@ -158,7 +161,9 @@ export class ActorUpdater {
     const { logProb, entropy, mask, column, counts } = parts;
     // Without a recomputation the policy that sampled is the policy as it is now: the ratio is 1 and only its gradient counts.
     const oldLogProb = column('old_log_probs') ?? logProb.detach();
-    const { loss: policy, metrics } = policyLoss({
+    const { ownLoss } = this;
+    const lossOf = ownLoss ? (input: PolicyLossInput) => scope(() => ownLoss(input)) : policyLoss;
+    const { loss: policy, metrics } = lossOf({
       oldLogProb,
       logProb,
       advantages: column('advantages')!,

@@ -15,6 +15,7 @@ import {
   type Tool,
   type Trajectory,
 } from '../agents/index.js';
+import type { PolicyLoss } from '../algorithms/index.js';
 import type { PpoConfig } from '../config/index.js';
 import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { Engine, SamplingParams } from '../rollout/types.js';
@@ -48,6 +49,8 @@ export type TrainedAgent = (row: AgentRow, context: AgentContext) => Promise<Rew
 export interface RolloutExtensions {
   /** Runs instead of the agent loops. */
   agent?: TrainedAgent;
+  /** Instead of the loss that the configuration names. */
+  policyLoss?: PolicyLoss;
   tools?: readonly Tool[];
   interactions?: readonly Interaction[];
   reward?: RewardFunction;
