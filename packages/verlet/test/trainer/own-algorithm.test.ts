@@ -28,5 +28,6 @@ it('trains with them and reports their metrics', async () => {
   expect(estimates).toBe(2);
   expect(metrics['actor/own']).toBe(7);
   expect(metrics['actor/grad_norm']).toBeGreaterThan(0);
-  expect(metrics['critic/advantages/mean']).toBeCloseTo(0, 1);
+  expect(metrics['critic/advantages/min']).toBeLessThan(0);
+  expect(metrics['critic/advantages/max']).toBeGreaterThan(0);
 });
