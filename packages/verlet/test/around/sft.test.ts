@@ -2,7 +2,10 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import path from 'node:path';
 import { liveTensors, openSafetensors } from '@verlet/torch';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { makeTinyModel, temporaryFolder, verlet } from './tiny-model.js';
+import { SftDataset } from '../../src/data/index.js';
+import { loadCausalLM } from '../../src/models/index.js';
+import { supervisedLoss } from '../../src/workers/supervised.js';
+import { loadTokenizer, makeTinyModel, temporaryFolder, verlet } from './tiny-model.js';
 
 const root = temporaryFolder('sft');
 let model: string;
@@ -133,6 +136,29 @@ describe('verlet sft', () => {
       expect(other['train/loss']).toBeCloseTo(first!['train/loss']!, 5);
       expect(other['train/grad_norm']).toBeCloseTo(first!['train/grad_norm']!, 3);
     }
+  });
+
+  it('validates in batches as in one, keeps as many checkpoints as asked, follows the schedule', async () => {
+    const val = `data.val_files=${path.join(root, 'rows.jsonl')}`;
+    const more = [val, 'trainer.total_training_steps=10', 'optim.lr=1e-3', 'optim.lr_scheduler=wsd'];
+    const wsd = [
+      'optim.lr_warmup_steps=2',
+      'optim.stable_ratio=0.5',
+      'trainer.save_freq=2',
+      'trainer.max_ckpt_to_keep=2',
+    ];
+    await verlet(settings('wsd', ...more, ...wsd));
+    expect(readdirSync(path.join(root, 'wsd')).filter((name) => name.startsWith('global'))).toHaveLength(2);
+    const rates = metricsOf('wsd').map((metrics) => metrics['train/lr']! * 1e3);
+    expect(rates.slice(0, 7)).toEqual([0, 0.5, 1, 1, 1, 1, 1].map((rate) => expect.closeTo(rate, 9)));
+    expect(rates[9]).toBeLessThan(rates[7]!);
+    const tuned = await loadCausalLM(path.join(root, 'wsd/global_step_10/actor/huggingface'));
+    const dataset = await SftDataset.open(path.join(root, 'rows.jsonl'), await loadTokenizer(model));
+    const items = await dataset.items(rows.map((_, k) => k));
+    const examples = items.map(({ inputIds, lossMask }) => ({ tokenIds: inputIds, lossMask }));
+    expect(metricsOf('wsd')[9]!['val/loss']).toBeCloseTo(supervisedLoss(tuned, [examples]), 5);
+    tuned.dispose();
+    await dataset.close();
   });
 
   it('says what is wrong before it starts', async () => {

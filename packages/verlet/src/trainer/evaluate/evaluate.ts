@@ -147,7 +147,9 @@ function inputsOf(row: Row, { data }: EvaluationConfig, where: { file: string; r
 function judge(input: RewardInput, { score, extras, error }: ScoredSample, threshold: number) {
   const { acc, pred } = extras;
   const isCorrect = acc === undefined ? score >= threshold : Number(acc) >= 1;
-  const answer = typeof pred === 'string' ? (pred === '[INVALID]' ? null : pred) : finalAnswer(input.solution_str);
+  // Rewards that name the answer decide; an empty one, like verl's mark for none, has no vote.
+  const named = typeof pred === 'string' ? pred : finalAnswer(input.solution_str);
+  const answer = named === '' || named === '[INVALID]' ? null : named;
   return { score, isCorrect, answer, ...(error === undefined ? {} : { error }) };
 }
 

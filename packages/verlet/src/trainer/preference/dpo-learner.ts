@@ -2,7 +2,7 @@ import type { SftConfig } from '../../config/index.js';
 import { loadWeights } from '../../models/checkpoint.js';
 import { loraOf } from '../../models/lora.js';
 import { CausalLM } from '../../models/transformer.js';
-import type { Learner } from '../sft/learner.js';
+import type { Learner, Validation } from '../sft/learner.js';
 import { cutMicroBatches } from '../sft/micro-batches.js';
 import { configOf, loadTrainable, loadTrained, type ModelSource, placementOf, saveTrained } from '../sft/model.js';
 import { createOptimizer, type ScheduledOptimizer } from '../sft/optimizer.js';
@@ -80,7 +80,7 @@ export class DpoLearner implements Learner<PairItem> {
     return { ...report, 'train/grad_norm': norm, 'train/lr': lr, 'train/tokens': tokens };
   }
 
-  validate(items: readonly PairItem[]): Record<string, number> {
+  validate(items: readonly PairItem[]): Validation {
     const outcomes = this.cut(items).flatMap((pairs) => {
       const policy = answerLogProbs(
         this.model,
@@ -89,7 +89,7 @@ export class DpoLearner implements Learner<PairItem> {
       const reference = this.referenceLogProbs(pairs);
       return pairs.map((pair, k) => this.judge(pair, policy, reference, k).outcome);
     });
-    return describe(outcomes, 'val');
+    return { metrics: describe(outcomes, 'val'), weight: items.length };
   }
 
   private judge(pair: PairItem, policy: readonly number[], reference: readonly number[], k: number) {

@@ -19,7 +19,7 @@ import { loadWeights } from '../../models/checkpoint.js';
 import { loraOf } from '../../models/lora.js';
 import { loadAdapter, saveAdapter } from '../../models/lora-files.js';
 import { ValueModel } from '../../models/value-model.js';
-import type { Learner } from '../sft/learner.js';
+import type { Learner, Validation } from '../sft/learner.js';
 import { cutMicroBatches } from '../sft/micro-batches.js';
 import { adapt, asUserError, configOf, type ModelSource, placementOf } from '../sft/model.js';
 import { createOptimizer, type ScheduledOptimizer } from '../sft/optimizer.js';
@@ -73,7 +73,7 @@ export class RewardModelLearner implements Learner<PairItem> {
     return { ...report, 'train/grad_norm': norm, 'train/lr': lr, 'train/tokens': tokens };
   }
 
-  validate(items: readonly PairItem[]): Record<string, number> {
+  validate(items: readonly PairItem[]): Validation {
     const outcomes = this.cut(items).flatMap((pairs) =>
       noGrad(() =>
         scope(() => {
@@ -85,7 +85,7 @@ export class RewardModelLearner implements Learner<PairItem> {
         }),
       ),
     );
-    return describe(outcomes, 'val');
+    return { metrics: describe(outcomes, 'val'), weight: items.length };
   }
 
   /** Adds the gradient of some pairs to the parameters. */

@@ -85,7 +85,7 @@ export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<I
       const last = state.globalStep === totalSteps;
       const isDue = (every: number): boolean => every > 0 && state.globalStep % every === 0;
       if (parts.validation && (last || isDue(settings.test_freq)))
-        Object.assign(metrics, learner.validate(await parts.validation.items(range(parts.validation.length))));
+        Object.assign(metrics, await validate(learner, parts.validation, data.train_batch_size));
       // A signal that came while the step ran is heard here: what was learnt is saved before the run ends.
       await new Promise((resolve) => setImmediate(resolve));
       result.interrupted = signal?.aborted ?? false;
@@ -139,6 +139,15 @@ function checkOneDevice({ nnodes, n_gpus_per_node }: SftConfig['trainer']): void
     );
 }
 
-function range(length: number): number[] {
-  return Array.from({ length }, (_, index) => index);
+/** A batch at a time, so that a held-out set of any size fits. */
+async function validate<Item>(learner: Learner<Item>, source: ItemSource<Item>, batchSize: number) {
+  const sums: Record<string, number> = {};
+  let total = 0;
+  for (let start = 0; start < source.length; start += batchSize) {
+    const size = Math.min(batchSize, source.length - start);
+    const { metrics, weight } = learner.validate(await source.items(Array.from({ length: size }, (_, k) => start + k)));
+    for (const [name, value] of Object.entries(metrics)) sums[name] = (sums[name] ?? 0) + value * weight;
+    total += weight;
+  }
+  return Object.fromEntries(Object.entries(sums).map(([name, sum]) => [name, sum / Math.max(1, total)]));
 }

@@ -3,9 +3,14 @@
 export interface Learner<Item> {
   /** One optimiser step. `progress` is the number of finished steps; the schedule follows it. */
   step(items: readonly Item[], progress: number): Record<string, number>;
-  /** Losses on held-out examples, under `val/`. */
-  validate(items: readonly Item[]): Record<string, number>;
+  /** Means over held-out examples, under `val/`. They come in several calls; `weight` says what each counts. */
+  validate(items: readonly Item[]): Validation;
   saveCheckpoint(folder: string): Promise<void>;
   loadCheckpoint(folder: string): Promise<void>;
   close(): void;
+}
+
+export interface Validation {
+  metrics: Record<string, number>;
+  weight: number;
 }

@@ -1,8 +1,8 @@
 import type { SftConfig } from '../../config/index.js';
 import type { SftItem } from '../../data/index.js';
 import type { CausalLM } from '../../models/transformer.js';
-import { type SupervisedExample, supervisedLoss, supervisedStep } from '../../workers/supervised.js';
-import type { Learner } from './learner.js';
+import { learntTokens, type SupervisedExample, supervisedLoss, supervisedStep } from '../../workers/supervised.js';
+import type { Learner, Validation } from './learner.js';
 import { cutMicroBatches } from './micro-batches.js';
 import { loadTrainable, loadTrained, type ModelSource, saveTrained } from './model.js';
 import { createOptimizer, type ScheduledOptimizer } from './optimizer.js';
@@ -31,8 +31,9 @@ export class SftLearner implements Learner<SftItem> {
     return { 'train/loss': loss, 'train/grad_norm': gradNorm, 'train/lr': lr, 'train/tokens': tokens };
   }
 
-  validate(items: readonly SftItem[]): Record<string, number> {
-    return { 'val/loss': supervisedLoss(this.model, this.cut(items)) };
+  validate(items: readonly SftItem[]): Validation {
+    const parts = this.cut(items);
+    return { metrics: { 'val/loss': supervisedLoss(this.model, parts) }, weight: learntTokens(parts.flat()) };
   }
 
   saveCheckpoint(folder: string): Promise<void> {

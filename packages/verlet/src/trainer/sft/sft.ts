@@ -1,9 +1,9 @@
 /** Supervised fine-tuning from a configuration: data, model, loop. */
 import { resolve } from 'node:path';
+import { importModule } from '../../config/import-module.js';
 import { expandHome, type SftConfig, UserError } from '../../config/index.js';
 import { type ItemSource, SftDataset, type SftDatasetOptions, type SftItem } from '../../data/index.js';
 import type { Tokenizer } from '../../models/tokenizer/index.js';
-import { importModule } from '../../rewards/index.js';
 import { fineTune, type RunOptions, type RunResult } from './fine-tune.js';
 import { type ModelSource, openModelSource } from './model.js';
 import { SftLearner } from './sft-learner.js';
