@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { batchPlan, renderBatchPlan } from '../../config/index.js';
+import { distill } from '../../trainer/distill/index.js';
 import { train } from '../../trainer/train.js';
 import type { CommandInvocation, CommandModule } from '../command.js';
 import { addConfigOptions, configFromCommandLine } from '../config-options.js';
@@ -27,7 +28,8 @@ Ctrl-C finishes the step, saves (when trainer.save_freq is set) and stops; the s
     if (composed === null) return 0;
     const { io, signal } = invocation;
     io.note(renderBatchPlan(batchPlan(composed.config)));
-    const result = await train({ config: composed.config, signal });
+    const run = composed.config.distillation.enabled ? distill : train;
+    const result = await run({ config: composed.config, signal });
     if (result.interrupted) io.note(`stopped after step ${result.globalStep}; run the same command again to go on`);
     io.note(`run folder: ${result.runFolder}`);
     return 0;
