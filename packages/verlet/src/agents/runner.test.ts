@@ -293,6 +293,19 @@ describe('many at once', () => {
     expect(sampling).toMatchObject({ temperature: 0.5, seed: 7 });
   });
 
+  it('draws every turn with noise of its own, the same again in another run', async () => {
+    const seedsOf = async () => {
+      const engine = engineOf(callWhatIsAsked);
+      const tools = [tool('works', () => 'fine')];
+      await runAgents([row('works')], { engine, tokenizer, config: { ...config, sampling: { seed: 7 } }, tools });
+      return engine.requests.map(({ sampling }) => sampling!.seed);
+    };
+    const seeds = await seedsOf();
+    expect(seeds[0]).toBe(7);
+    expect(seeds[1]).not.toBe(7);
+    expect(await seedsOf()).toEqual(seeds);
+  });
+
   it('takes the tokens per turn from the row, else from the batch', async () => {
     const rows = [
       row('x', { agent_name: 'single_turn_agent', sampling: { maxTokens: 2 } }),

@@ -9,6 +9,7 @@ import { Toolbox } from './tools/toolbox.js';
 import { truncateToolResponse } from './tools/truncate.js';
 import type { Tool } from './tools/types.js';
 import { TrajectoryRecorder } from './trajectory.js';
+import { turnNoise } from './turn-noise.js';
 import {
   type AgentConfig,
   type AgentRow,
@@ -120,13 +121,14 @@ export class Session {
     this.assertMayContinue();
     this.start();
     const wanted = { ...this.config.sampling, ...this.row.sampling, ...withoutUndefined(sampling) };
+    const noise = sampling.seed === undefined ? turnNoise(wanted.seed, this.recorder.assistantTurns) : {};
     const maxTokens = Math.min(wanted.maxTokens ?? Number.POSITIVE_INFINITY, this.remainingLength);
     if (maxTokens <= 0) this.end('response_length');
 
     const started = performance.now();
     const output = await this.engine.submit({
       promptIds: this.recorder.contextIds(),
-      sampling: { ...wanted, maxTokens },
+      sampling: { ...wanted, maxTokens, ...noise },
       sampleIndex: this.recorder.identity.sampleIndex,
       signal: this.signal,
     }).output;

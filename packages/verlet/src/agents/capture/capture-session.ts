@@ -3,6 +3,7 @@ import type { Engine, Generation, GenerationOutput } from '../../rollout/types.j
 import { IncrementalChatTemplate, TemplateCache } from '../chat-template.js';
 import { splitReasoning, toolParser } from '../tools/parsers/index.js';
 import { flattenSegments, type TrajectoryIdentity } from '../trajectory.js';
+import { mixedSeed } from '../turn-noise.js';
 import {
   type AgentConfig,
   type AgentConfigInput,
@@ -65,7 +66,7 @@ export class CaptureSession {
     const maxTokens = Math.min(sampling.maxTokens ?? Number.POSITIVE_INFINITY, place.room);
     const generation = this.options.engine.submit({
       promptIds: place.promptIds,
-      sampling: { ...sampling, maxTokens, ...this.noiseFor(call, place.promptIds) },
+      sampling: { ...sampling, maxTokens, ...this.noiseFor(call, place.promptIds, place.parent !== undefined) },
       sampleIndex: this.identity.sampleIndex,
       ...(call.signal ? { signal: call.signal } : {}),
     });
@@ -98,15 +99,18 @@ export class CaptureSession {
   }
 
   /**
-   * Noise is a function of seed, sample and position, so a program that asks the same thing twice would be told the same
-   * thing twice. Every repetition gets a seed of its own, unless the program has chosen one.
+   * Noise is a function of seed, sample and position in the output. A program that asks the same thing twice would be told the
+   * same thing twice, and a conversation that goes on would go on with the noise it began with: every repetition and every
+   * continuation gets a seed of its own, unless the program has chosen one. It depends on what is asked, not on the order.
    */
-  private noiseFor(call: ChatCall, promptIds: readonly number[]): { seed?: number } {
-    const key = createHash('sha256').update(Int32Array.from(promptIds)).digest('base64');
+  private noiseFor(call: ChatCall, promptIds: readonly number[], isContinued: boolean): { seed?: number } {
+    const digest = createHash('sha256').update(Int32Array.from(promptIds)).digest();
+    const key = digest.toString('base64');
     const repetition = this.timesAsked.get(key) ?? 0;
     this.timesAsked.set(key, repetition + 1);
-    if (repetition === 0 || call.sampling?.seed !== undefined) return {};
-    return { seed: (this.config.sampling.seed ?? 0) + repetition * 1_000_003 };
+    if (call.sampling?.seed !== undefined || (repetition === 0 && !isContinued)) return {};
+    const asked = isContinued ? digest.readUIntLE(0, 5) : 0;
+    return { seed: mixedSeed(this.config.sampling.seed ?? 0, asked + repetition * 1_000_003) };
   }
 
   private placeOf(messages: readonly ChatMessage[], tools: readonly ToolSchema[]) {

@@ -167,6 +167,19 @@ describe('noise', () => {
     expect(await seedsOf()).toEqual(seeds);
   });
 
+  it('is another one when a conversation goes on, whatever was asked in between', async () => {
+    const seedOfSecondTurn = async (between: number) => {
+      const session = policy.openSession();
+      const first = await session.chat({ messages: [user('Hi')] });
+      for (let k = 0; k < between; k++) await session.chat({ messages: [user(`Other ${k}`)] });
+      await session.chat({ messages: [user('Hi'), assistant(first.text), user('Go on')] });
+      return engine.requests.at(-1)!.sampling!.seed;
+    };
+    const seed = await seedOfSecondTurn(0);
+    expect(seed).not.toBe(3);
+    expect(await seedOfSecondTurn(2)).toBe(seed);
+  });
+
   it('and sampling follow the row', async () => {
     const rows = [{ prompt: [user('Hi')], sampling: { temperature: 0.2 } }];
     await runPrograms(policy, rows, async (row, { session }) => {
