@@ -142,10 +142,18 @@ export class RolloutEngine implements Engine {
     this.scheduler.add(sequence);
     if (request.signal) {
       if (request.signal.aborted) this.abort(id);
-      else request.signal.addEventListener('abort', () => this.abort(id), { once: true });
+      else this.listen(sequence, request.signal);
     }
     this.start();
     return sequence;
+  }
+
+  /** One signal may see many requests come and go, a turn each: none of them stays behind in its list of listeners. */
+  private listen(sequence: Sequence, signal: AbortSignal): void {
+    const stop = (): void => this.abort(sequence.id);
+    signal.addEventListener('abort', stop, { once: true });
+    const leave = (): void => signal.removeEventListener('abort', stop);
+    sequence.output.then(leave, leave);
   }
 
   private checkPrompt(prompt: ArrayLike<number>): void {
@@ -259,6 +267,7 @@ export class RolloutEngine implements Engine {
     } catch (error) {
       // Nothing that is in flight can be trusted after a failed pass: everybody is told, the engine stays usable.
       this.flight = null;
+      this.scheduler.copies.length = 0;
       for (const sequence of [...this.live.values()]) {
         this.scheduler.remove(sequence);
         this.live.delete(sequence.id);
