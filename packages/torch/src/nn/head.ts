@@ -112,7 +112,12 @@ export class LogProbHead {
 
   private gather(logProbs: Tensor[], entropies: Tensor[], squares: Tensor[]): HeadResult {
     const join = (parts: Tensor[]): Tensor => {
-      const joined = parts.length === 0 ? empty([0]) : parts.length === 1 ? parts[0]!.clone() : cat(parts);
+      const joined =
+        parts.length === 0
+          ? empty([0], { device: this.hidden.device })
+          : parts.length === 1
+            ? parts[0]!.clone()
+            : cat(parts);
       for (const part of parts) part.dispose();
       return joined;
     };

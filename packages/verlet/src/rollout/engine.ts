@@ -32,10 +32,11 @@ export interface EngineOptions {
   gpuMemoryUtilization?: number;
   blockSize?: number;
   enablePrefixCaching?: boolean;
-  /** Needed for stop strings. */
+  /** Needed for stop strings; its end tokens count beside the model's. */
   tokenizer?: Tokenizer;
   /** Key of the sampling noise of requests without a seed of their own. */
   seed?: number;
+  /** Instead of the end tokens of model and tokenizer. */
   endTokenIds?: readonly number[];
 }
 
@@ -95,7 +96,10 @@ export class RolloutEngine implements Engine {
     this.maxModelLength = Math.min(wanted, numBlocks * this.blockSize);
     this.tokenizer = options.tokenizer ?? null;
     this.seed = options.seed ?? 0;
-    const ends = options.endTokenIds ?? model.config.eosTokenIds;
+    // As vLLM: a model that was taught to end its turns otherwise than its base says so in its tokenizer.
+    const ends = options.endTokenIds ?? [
+      ...new Set([...model.config.eosTokenIds, ...(options.tokenizer?.eosTokenIds ?? [])]),
+    ];
     this.endTokens = new Set(ends);
     this.pool = new BlockPool(numBlocks, this.blockSize);
     this.scheduler = new Scheduler(this.pool, {

@@ -51,10 +51,16 @@ export function promptRows(
   const n = options.n ?? (options.validate ? rollout.val_kwargs.n : rollout.n);
   const configured = samplingOf(config, options.validate ?? false);
   const sampling = options.greedy ? { ...configured, temperature: 0 } : configured;
+  const round = options.round ?? 0;
+  const timesSeen = new Map<number, number>();
   const rows = items.flatMap((item) => {
-    // The same prompt may come twice in a step (a new epoch, another round): its samples must not be compared with each other's.
-    const uid = `${step}:${options.round ?? 0}:${item.index}`;
-    const seed = mixSeed(rollout.seed, options.validate ? -1 : step, options.round ?? 0, item.index);
+    // The same prompt may come twice in a step (a new epoch, another round, a mixture that repeats a small dataset): its samples
+    // must be neither compared with each other's nor drawn with the same noise.
+    const seen = timesSeen.get(item.index) ?? 0;
+    timesSeen.set(item.index, seen + 1);
+    const again = seen > 0 ? [seen] : [];
+    const uid = [step, round, item.index, ...again].join(':');
+    const seed = mixSeed(rollout.seed, options.validate ? -1 : step, round, item.index, ...again);
     return Array.from({ length: n }, (_, sampleIndex): AgentRow => {
       const { rawPrompt, promptIds: _ids, index: _index, ...columns } = item;
       return {

@@ -33,6 +33,8 @@ export function createRewardManager(
 }
 
 registerRewardManager('naive', (scorer, options) => new NaiveRewardManager(scorer, options as NaiveOptions));
+// GDPO's rewards are numbers beside the score; any manager keeps them, and verl's of this name is the plain one.
+registerRewardManager('gdpo', (scorer, options) => new NaiveRewardManager(scorer, options as NaiveOptions, 'gdpo'));
 registerRewardManager('batch', (scorer, options) => new BatchRewardManager(scorer, options as BatchOptions));
 registerRewardManager('prime', (scorer, options) => new PrimeRewardManager(scorer, options as PrimeOptions));
 registerRewardManager('limited', (scorer, options) => new LimitedRewardManager(scorer, options as LimitedOptions));

@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { REWARD_MANAGERS } from '../../config/index.js';
 import { createScorer, defaultScorer } from '../functions/scorer.js';
 import type { Clock } from '../rate-limiter.js';
 import { createRewardInput, type RewardInput, type RewardResult } from '../types.js';
@@ -26,6 +27,15 @@ const sample = (solution_str: string, extra: Partial<RewardInput> = {}): RewardI
 
 const scorerOf = (compute: (input: RewardInput) => RewardResult | Promise<RewardResult>) =>
   createScorer({ type: 'sequential', compute });
+
+test.each(REWARD_MANAGERS)('%s, which the configuration knows, can be made', async (name) => {
+  const manager = createRewardManager(name, defaultScorer(), {
+    url: 'http://127.0.0.1:9',
+    max_resp_len: 8,
+    overlong_buffer_cfg: { enable: false },
+  });
+  await manager.close();
+});
 
 describe('what every manager keeps', () => {
   const samples = [sample('#### 5'), sample('#### 6', { response_ids: [1] }), sample('#### 5', { response_ids: [] })];
