@@ -25,6 +25,8 @@ export const METRIC_SECTIONS: readonly MetricSection[] = [
     [`critic/advantages${spread}`]: 'Per sampled token: what the update is weighted with.',
     [`critic/returns${spread}`]: 'Per sampled token: what a critic learns to predict.',
     'reward/NAME': 'Mean over the batch of a number that the reward returned beside the score, or of a reward channel.',
+    'reward_channel/SOURCE/NAME':
+      'The same channels by data source, and whether a turn or the whole trajectory earned them.',
     'reward/error_count': 'Rewards of this step that could not be computed; each scored error_score (0).',
     'reward/error_rate': 'The same as a share of all.',
   }),
