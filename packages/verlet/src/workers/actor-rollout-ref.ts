@@ -21,7 +21,14 @@ import { ActorUpdater } from './actor.js';
 import { adaptModel } from './adapters.js';
 import { AgentRollout, type RolloutExtensions } from './agent-rollout.js';
 import type { WorkerContext } from './context.js';
-import { fixedMicroBatches, miniBatchRows, scoreBatch, sequenceLengths } from './language-model-worker.js';
+import {
+  fixedMicroBatches,
+  miniBatchRows,
+  rowsPerPass,
+  scoreBatch,
+  sequenceLengths,
+  shuffleSeed,
+} from './language-model-worker.js';
 import { MetricList } from './metric-list.js';
 import { rowSource } from './packing.js';
 import { register } from './register.js';
@@ -104,6 +111,7 @@ export class ActorRolloutRefWorker {
       maxNumBatchedTokens: rollout.max_num_batched_tokens,
       maxModelLength: rollout.max_model_len ?? rollout.prompt_length + rollout.response_length,
       enablePrefixCaching: rollout.enable_prefix_caching,
+      gpuMemoryUtilization: rollout.gpu_memory_utilization,
       tokenizer: this.tokenizer,
       seed: rollout.seed,
     });
@@ -169,11 +177,16 @@ export class ActorRolloutRefWorker {
   private score(model: CausalLM, batch: DataProto, wantsEntropy: boolean) {
     const { rollout } = this.settings;
     const rows = Array.from({ length: batch.length }, (_, k) => k);
+    const size = rowsPerPass(
+      rollout.log_prob_micro_batch_size_per_gpu,
+      rollout.log_prob_micro_batch_size,
+      this.context.worldSize,
+    );
     const microBatches = this.microBatches(
       batch,
       rows,
-      rollout.log_prob_micro_batch_size_per_gpu,
-      rollout.log_prob_use_dynamic_bsz || !rollout.log_prob_micro_batch_size_per_gpu,
+      size,
+      rollout.log_prob_use_dynamic_bsz || !size,
       rollout.log_prob_max_token_len_per_gpu,
     );
     return scoreBatch(model, batch, {
@@ -203,15 +216,18 @@ export class ActorRolloutRefWorker {
   async updateActor(batch: DataProto): Promise<DataProto> {
     const { actor, rollout, model } = this.settings;
     const metrics = new MetricList();
-    const miniBatches = miniBatchRows(batch, actor.ppo_mini_batch_size, rollout.n / this.context.worldSize);
+    const { worldSize } = this.context;
+    const miniBatches = (epoch: number): number[][] =>
+      miniBatchRows(batch, actor.ppo_mini_batch_size, rollout.n / worldSize, shuffleSeed(actor, this.updates, epoch));
+    const size = rowsPerPass(actor.ppo_micro_batch_size_per_gpu, actor.ppo_micro_batch_size, worldSize);
     this.optimizer.lr = actor.optim.lr * this.schedule(this.updates);
     for (let epoch = 0; epoch < actor.ppo_epochs; epoch++)
-      for (const rows of miniBatches) {
+      for (const rows of miniBatches(epoch)) {
         const micro = this.microBatches(
           batch,
           rows,
-          actor.ppo_micro_batch_size_per_gpu,
-          actor.use_dynamic_bsz || !actor.ppo_micro_batch_size_per_gpu,
+          size,
+          actor.use_dynamic_bsz || !size,
           actor.ppo_max_token_len_per_gpu,
         );
         this.updater.step(batch, micro, metrics, {

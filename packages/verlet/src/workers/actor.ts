@@ -14,6 +14,7 @@ import {
 import { PackedAttention } from '../models/attention.js';
 import type { CausalLM } from '../models/transformer.js';
 import type { DataProto } from '../protocol/index.js';
+import { gradientsOf } from './language-model-worker.js';
 import type { MetricList } from './metric-list.js';
 import { pack, packRows, type RowSource, rowSource, unpack } from './packing.js';
 
@@ -66,9 +67,7 @@ export class ActorUpdater {
     metrics.addParts(
       microBatches.map((micro) => scope(() => this.accumulate(batch, source, micro, counts, metrics, options))),
     );
-    const gradients = new Map<string, Tensor>();
-    for (const [name, parameter] of this.model.namedParameters())
-      if (parameter.gradient) gradients.set(name, parameter.gradient);
+    const gradients = gradientsOf(this.model, options.reduceGradients !== undefined);
     options.reduceGradients?.(gradients);
     const { norm, finite } = clipGradNorm(gradients, this.config.grad_clip);
     metrics.add({ 'actor/grad_norm': norm });

@@ -13,7 +13,13 @@ import { DataProto } from '../protocol/index.js';
 import { adaptModel } from './adapters.js';
 import type { WorkerContext } from './context.js';
 import { CriticUpdater, computeValues } from './critic.js';
-import { fixedMicroBatches, miniBatchRows, sequenceLengths } from './language-model-worker.js';
+import {
+  fixedMicroBatches,
+  miniBatchRows,
+  rowsPerPass,
+  sequenceLengths,
+  shuffleSeed,
+} from './language-model-worker.js';
 import { MetricList } from './metric-list.js';
 import { rowSource } from './packing.js';
 import { register } from './register.js';
@@ -89,7 +95,11 @@ export class CriticWorker {
     const micro = this.microBatches(
       batch,
       rows,
-      this.settings.forward_micro_batch_size_per_gpu,
+      rowsPerPass(
+        this.settings.forward_micro_batch_size_per_gpu,
+        this.settings.forward_micro_batch_size,
+        this.context.worldSize,
+      ),
       this.settings.forward_max_token_len_per_gpu,
     );
     return DataProto.fromDict({ tensors: { values: computeValues(this.model, batch, micro) } });
@@ -99,22 +109,20 @@ export class CriticWorker {
     const { settings } = this;
     const metrics = new MetricList();
     const n = this.config.actor_rollout_ref.rollout.n;
-    const miniBatches = miniBatchRows(batch, settings.ppo_mini_batch_size, n / this.context.worldSize);
+    const { worldSize } = this.context;
+    const size = rowsPerPass(settings.ppo_micro_batch_size_per_gpu, settings.ppo_micro_batch_size, worldSize);
+    const miniBatches = (epoch: number): number[][] =>
+      miniBatchRows(batch, settings.ppo_mini_batch_size, n / worldSize, shuffleSeed(settings, this.updates, epoch));
     this.optimizer.lr = settings.optim.lr * this.schedule(this.updates);
     for (let epoch = 0; epoch < settings.ppo_epochs; epoch++)
-      for (const rows of miniBatches)
-        this.updater.step(
-          batch,
-          this.microBatches(batch, rows, settings.ppo_micro_batch_size_per_gpu, settings.ppo_max_token_len_per_gpu),
-          metrics,
-          {
-            temperature: 1,
-            recompute: settings.model.enable_gradient_checkpointing && this.context.device !== 'cpu',
-            dpSize: this.context.worldSize,
-            sumOverRanks: (value) => this.context.sum(value),
-            reduceGradients: this.context.worldSize > 1 ? (gradients) => this.averageGradients(gradients) : undefined,
-          },
-        );
+      for (const rows of miniBatches(epoch))
+        this.updater.step(batch, this.microBatches(batch, rows, size, settings.ppo_max_token_len_per_gpu), metrics, {
+          temperature: 1,
+          recompute: settings.model.enable_gradient_checkpointing && this.context.device !== 'cpu',
+          dpSize: this.context.worldSize,
+          sumOverRanks: (value) => this.context.sum(value),
+          reduceGradients: this.context.worldSize > 1 ? (gradients) => this.averageGradients(gradients) : undefined,
+        });
     this.updates++;
     metrics.add({ 'critic/lr': this.optimizer.lr });
     return DataProto.fromDict({ metaInfo: { metrics: metrics.lists() } });

@@ -5,6 +5,7 @@ import { PackedAttention } from '../models/attention.js';
 import type { ValueModel } from '../models/value-model.js';
 import type { DataProto } from '../protocol/index.js';
 import { NonFiniteError, type UpdateOptions } from './actor.js';
+import { gradientsOf } from './language-model-worker.js';
 import type { MetricList } from './metric-list.js';
 import { pack, packRows, rowSource, unpack } from './packing.js';
 
@@ -111,9 +112,7 @@ export class CriticUpdater {
       }),
     );
     metrics.addParts(losses);
-    const gradients = new Map<string, Tensor>();
-    for (const [name, parameter] of this.model.namedParameters())
-      if (parameter.gradient) gradients.set(name, parameter.gradient);
+    const gradients = gradientsOf(this.model, options.reduceGradients !== undefined);
     options.reduceGradients?.(gradients);
     const { norm, finite } = clipGradNorm(gradients, this.config.grad_clip);
     metrics.add({ 'critic/grad_norm': norm });

@@ -2,7 +2,7 @@
 import { nn, noGrad, scope, type Tensor, zeros } from '@verlet/torch';
 import { PackedAttention } from '../models/attention.js';
 import type { CausalLM } from '../models/transformer.js';
-import type { DataProto } from '../protocol/index.js';
+import { type DataProto, shuffledRows } from '../protocol/index.js';
 import { type PackedRows, packRows, type RowSource, rowSource, sequenceLengths, unpack } from './packing.js';
 
 export interface ScoreOptions {
@@ -73,15 +73,52 @@ export function fixedMicroBatches(rows: readonly number[], size: number): number
  * (`num_prompts`), because agents may give more or fewer rows than were asked for: neither does the number of updates change
  * with that, nor becomes a remainder of a few rows a noisy update of its own.
  */
-export function miniBatchRows(batch: DataProto, prompts: number, rowsPerPrompt: number): number[][] {
+export function miniBatchRows(
+  batch: DataProto,
+  prompts: number,
+  rowsPerPrompt: number,
+  shuffleSeed?: number,
+): number[][] {
   const { length, metaInfo } = batch;
+  // The same order on every rank: rows that ranks hold at one place stay in one mini-batch.
+  const order = shuffledRows(length, shuffleSeed);
   const held = typeof metaInfo.num_prompts === 'number' ? metaInfo.num_prompts : length / rowsPerPrompt;
   const count = Math.min(length, Math.max(1, Math.round(held / prompts)));
   return Array.from({ length: count }, (_, k) => {
     const start = Math.round((k * length) / count);
     const end = Math.round(((k + 1) * length) / count);
-    return Array.from({ length: end - start }, (_, row) => start + row);
+    return order.slice(start, end);
   });
+}
+
+/** The seed of a shuffle of its own for every pass over a batch; none where nothing is shuffled. */
+export function shuffleSeed(
+  settings: { shuffle: boolean; data_loader_seed: number | null; ppo_epochs: number },
+  updates: number,
+  epoch: number,
+): number | undefined {
+  if (!settings.shuffle) return undefined;
+  return (settings.data_loader_seed ?? 0) * 1_000_003 + updates * settings.ppo_epochs + epoch;
+}
+
+/** Rows of one pass on one rank; the old form of the setting counts them over all ranks. */
+export function rowsPerPass(
+  perRank: number | null | undefined,
+  overAllRanks: number | null | undefined,
+  worldSize: number,
+): number | null {
+  return perRank ?? (overAllRanks ? Math.max(1, Math.floor(overAllRanks / worldSize)) : null);
+}
+
+/** Ranks add up the same list of gradients: a rank that scored no token has none for the head, and gives zeros. */
+export function gradientsOf(model: nn.Module, isShared: boolean): Map<string, Tensor> {
+  const gradients = new Map<string, Tensor>();
+  for (const [name, parameter] of model.namedParameters()) {
+    if (isShared && parameter.trainable && !parameter.gradient)
+      parameter.accumulate(zeros(parameter.shape, { device: parameter.device }));
+    if (parameter.gradient) gradients.set(name, parameter.gradient);
+  }
+  return gradients;
 }
 
 export { sequenceLengths };
