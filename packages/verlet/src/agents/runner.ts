@@ -26,7 +26,7 @@ export interface RunAgentsOptions {
   interactions?: readonly Interaction[];
   /** Called as soon as a trajectory is over, while others still generate. */
   reward?: RewardFunction;
-  onTrajectory?: (trajectory: Trajectory) => void;
+  onTrajectory?: (trajectory: Trajectory, row: AgentRow) => void;
   /** Ends all trajectories with `abort`. */
   signal?: AbortSignal;
 }
@@ -50,7 +50,7 @@ export async function runAgents(rows: readonly AgentRow[], options: RunAgentsOpt
     const row = withRowKwargs(given);
     const trajectory = await runTrajectory(row, rowIndex, loops[rowIndex]!, config, templateCache, options);
     await scoreTrajectory(trajectory, row, config, options);
-    options.onTrajectory?.(trajectory);
+    options.onTrajectory?.(trajectory, row);
     return trajectory;
   });
   return { trajectories, metrics: agentMetrics(trajectories) };

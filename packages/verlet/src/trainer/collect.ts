@@ -1,5 +1,6 @@
 /** Stations A to H: prompts, samples, scores. With group filtering, batches are added until enough prompts teach something. */
 import { tensor } from '@verlet/torch';
+import { agentMetrics, type Trajectory } from '../agents/index.js';
 import { filterGroups } from '../algorithms/index.js';
 import { type PpoConfig, UserError } from '../config/index.js';
 import type { DataLoader, RlItem } from '../data/index.js';
@@ -85,12 +86,14 @@ async function rollout(
   Object.assign(metrics, reduceMetrics(generated.metaInfo.metrics as Record<string, number[]>));
   delete generated.metaInfo.metrics;
   const batch = joinGenerated(prompts, generated);
+  // Counts of the whole batch, whatever the number of ranks that sampled it.
+  Object.assign(metrics, agentMetrics(batch.column<Trajectory>('trajectory')));
   batch.metaInfo.sumPiSquared = needsSumPiSquared(config);
   await addNeeded(actor, batch, reward.needs, timer);
   const scored = await timer.time('reward', () => reward.score(batch));
   batch.set('token_level_scores', scored.scores);
   Object.assign(metrics, scored.metrics);
-  if (config.algorithm.adv_estimator === 'remax') await addGreedyBaselines(parts, batch, items, step, timer);
+  if (config.algorithm.adv_estimator === 'remax') await addGreedyBaselines(parts, batch, items, step, timer, round);
   return { batch, metrics };
 }
 
@@ -101,8 +104,9 @@ async function addGreedyBaselines(
   items: readonly RlItem[],
   step: number,
   timer: StepTimer,
+  round: number,
 ): Promise<void> {
-  const prompts = promptRows(items, config, step, { n: 1, greedy: true });
+  const prompts = promptRows(items, config, step, { n: 1, greedy: true, round });
   const greedy = joinGenerated(prompts, await timer.time('gen_max', () => actor.generateSequences(prompts)));
   await addNeeded(actor, greedy, reward.needs, timer);
   const { scores } = await reward.score(greedy);

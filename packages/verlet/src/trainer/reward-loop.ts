@@ -9,6 +9,7 @@ import {
   rewardMetrics,
   type ScoredSample,
 } from '../rewards/index.js';
+import { EarlyScores } from './early-scores.js';
 import type { ActorGroup } from './ppo.js';
 import { type ChannelOptions, channelMetrics, channelsOf, ownSample, withSample } from './reward-channels.js';
 import type { StepTimer } from './step-timer.js';
@@ -49,12 +50,23 @@ export async function addNeeded(
 }
 
 export class RewardLoop {
+  private readonly early: EarlyScores;
+
   constructor(
     private readonly manager: RewardManager,
     private readonly decode: (ids: ArrayLike<number>) => string,
     readonly needs: RewardNeeds = rewardNeeds(),
     private readonly channels: ChannelOptions = {},
-  ) {}
+  ) {
+    this.early = new EarlyScores(manager);
+  }
+
+  /** Called when a trajectory has ended: its score is computed while others still generate, where the manager allows it. */
+  start(trajectory: Trajectory, row: AgentRow): void {
+    const needsPass = Object.values(this.needs).some(Boolean);
+    if (needsPass || !this.early.isPossible || ownSample(trajectory, this.channels)) return;
+    this.early.start(trajectory.id, this.input(trajectory, row, [], 0));
+  }
 
   async score(batch: DataProto): Promise<ScoredBatch> {
     const trajectories = batch.column<Trajectory>('trajectory');
@@ -62,11 +74,12 @@ export class RewardLoop {
     const responseWidth = batch.tensor('responses').size(1);
     const perToken = this.perToken(batch);
     const own = trajectories.map((trajectory) => ownSample(trajectory, this.channels));
+    const early = await Promise.all(trajectories.map(({ id }) => this.early.take(id)));
     const asked = trajectories.flatMap((trajectory, k) =>
-      own[k] ? [] : this.input(trajectory, rows[k]!, perToken, k),
+      own[k] || early[k] ? [] : this.input(trajectory, rows[k]!, perToken, k),
     );
     const answers = asked.length > 0 ? await this.manager.score(asked) : [];
-    const samples = own.map((sample) => sample ?? answers.shift()!);
+    const samples = own.map((sample, k) => sample ?? early[k] ?? answers.shift()!);
     const scores = new Float32Array(trajectories.length * responseWidth);
     const channels = samples.map((sample, row) => {
       const trajectory = withSample(trajectories[row]!, sample, own[row] !== null);

@@ -84,6 +84,8 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     config,
     {
       agent: options.agent,
+      // Ranks in other processes hand over whole batches.
+      onTrajectory: samplesHere(config) ? (trajectory, row) => reward.start(trajectory, row) : undefined,
       policyLoss: options.policyLoss,
       tools: options.tools,
       interactions: options.interactions,
@@ -138,4 +140,9 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     for (const dataset of [...trainSets, ...valSets]) await dataset.close();
   }
   return { globalStep: trainer.globalStep, metrics, runFolder, interrupted: options.signal?.aborted ?? false };
+}
+
+/** Whether trajectories are made in this process, and not by ranks in others. */
+function samplesHere({ trainer: { launcher, nnodes, n_gpus_per_node } }: PpoConfig): boolean {
+  return launcher === 'inline' || (launcher === 'auto' && nnodes * n_gpus_per_node === 1);
 }

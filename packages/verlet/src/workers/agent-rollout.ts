@@ -54,7 +54,8 @@ export interface RolloutExtensions {
   tools?: readonly Tool[];
   interactions?: readonly Interaction[];
   reward?: RewardFunction;
-  onTrajectory?: (trajectory: Trajectory) => void;
+  /** Called as soon as a trajectory is over, while others still generate. */
+  onTrajectory?: (trajectory: Trajectory, row: AgentRow) => void;
 }
 
 const MODEL_NAME = 'policy';
@@ -134,7 +135,7 @@ export class AgentRollout {
       // A program that died said nothing about its reward: that is a failure to score, not a response to be graded.
       if (trajectory.error !== undefined && trajectory.rewardScore === null)
         trajectory.rewardError ??= trajectory.error;
-      this.extensions.onTrajectory?.(trajectory);
+      this.extensions.onTrajectory?.(trajectory, rows[trajectory.rowIndex]!);
     }
     return { trajectories, metrics };
   }

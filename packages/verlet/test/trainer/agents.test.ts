@@ -152,6 +152,35 @@ it('silent programs are left out, and a step of nothing but silence says so', as
   await expect(metricsOf(config, { agent: async () => 1 })).rejects.toThrow(/no agent of this step called the policy/);
 });
 
+it('rewards are computed while others still generate, and each once', async () => {
+  const loops = write('waiting.yaml', `- { name: waiting, _target_: '${write('waiting.mjs', WAITING)}#waiting' }`);
+  const data = await rows(
+    'waiting',
+    Array.from({ length: 8 }, () => ({ agent_name: 'waiting' })),
+  );
+  let calls = 0;
+  const [step] = await metricsOf(
+    tiny.config(
+      `data.train_files=${data}`,
+      'trainer.total_training_steps=1',
+      `actor_rollout_ref.rollout.agent.agent_loop_config_path=${loops}`,
+      'actor_rollout_ref.rollout.agent.trajectory_timeout=30',
+      `trainer.default_local_dir=${tiny.folder}/waiting`,
+    ),
+    {
+      // The last sample of each prompt goes on only when another one has been scored: scoring at the end would never end.
+      reward: () => {
+        calls++;
+        (globalThis as { scoredOne?: () => void }).scoredOne!();
+        return 0.5;
+      },
+    },
+  );
+  expect(calls).toBe(32);
+  expect(step).toMatchObject({ 'agent/trajectories': 32, 'critic/score/mean': 0.5 });
+  expect(step).not.toHaveProperty('agent/end_reason/timeout');
+});
+
 it('turn rewards, trajectory rewards or both count, weighted by channel', async () => {
   const loops = write(
     'rewarding.yaml',
@@ -184,4 +213,10 @@ const REWARDING = `export async function rewarding(session) {
   await session.generate({ maxTokens: 3 });
   session.rewardTurn('style', 0.5);
   session.reward('outcome', 1);
+}`;
+
+const WAITING = `const scored = new Promise((resolve) => { globalThis.scoredOne = resolve; });
+export async function waiting(session) {
+  await session.generate({ maxTokens: 2 });
+  if (session.row.sampleIndex === 3) await scored;
 }`;
