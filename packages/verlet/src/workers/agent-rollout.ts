@@ -1,4 +1,5 @@
 /** Station F on one rank: rows to trajectories, through the agent loops of the configuration or through a program. */
+import path from 'node:path';
 import type { LanguageModelV3 } from '@ai-sdk/provider';
 import {
   type AgentBatch,
@@ -16,7 +17,7 @@ import {
   type Trajectory,
 } from '../agents/index.js';
 import type { PolicyLoss } from '../algorithms/index.js';
-import type { PpoConfig } from '../config/index.js';
+import { importModule, type PpoConfig, UserError } from '../config/index.js';
 import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { Engine, SamplingParams } from '../rollout/types.js';
 import { PolicyEndpoint, type RolloutAddress } from './policy-endpoint.js';
@@ -79,10 +80,11 @@ export class AgentRollout {
     tokenizer: Tokenizer,
     extensions: RolloutExtensions = {},
   ): Promise<AgentRollout> {
+    const agent = extensions.agent ?? (await loadProgram(config));
     const setup = await loadAgentSetup(config);
     const policy = new Policy({ engine, tokenizer, config: setup.config, modelId: MODEL_NAME });
-    const endpoint = extensions.agent ? await PolicyEndpoint.open({ engine, tokenizer, model: MODEL_NAME }) : null;
-    return new AgentRollout(engine, tokenizer, setup, extensions, policy, endpoint);
+    const endpoint = agent ? await PolicyEndpoint.open({ engine, tokenizer, model: MODEL_NAME }) : null;
+    return new AgentRollout(engine, tokenizer, setup, { ...extensions, agent }, policy, endpoint);
   }
 
   /** Loops give one trajectory per row, in order; a program gives none, one or several (`rowIndex` says whose). */
@@ -139,4 +141,17 @@ export class AgentRollout {
     }
     return { trajectories, metrics };
   }
+}
+
+/** The function that `rollout.agent.program` names. Ranks in other processes load it for themselves. */
+async function loadProgram(config: PpoConfig): Promise<TrainedAgent | undefined> {
+  const { path: file, name } = config.actor_rollout_ref.rollout.agent.program;
+  if (!file) return undefined;
+  const module = await importModule(path.resolve(file));
+  const program = module[name ?? 'default'];
+  if (typeof program !== 'function')
+    throw new UserError(
+      `rollout.agent.program.path: ${file} has no function ${name ?? 'as its default export'}; it exports: ${Object.keys(module).join(', ') || 'nothing'}`,
+    );
+  return program as TrainedAgent;
 }

@@ -139,6 +139,26 @@ it('a program that talks in separate conversations gives a row for each, all wit
   }
 });
 
+it('a program may be named in the configuration', async () => {
+  const file = write(
+    'program.ts',
+    `export const half = async (row: { sampleIndex: number }, { session }: { session: { chat(call: object): Promise<object> } }) => {
+       await session.chat({ messages: [{ role: 'user', content: '1 + 1 = ?' }] });
+       return row.sampleIndex % 2;
+     };`,
+  );
+  const config = (name: string) =>
+    tiny.config(
+      'trainer.total_training_steps=1',
+      `actor_rollout_ref.rollout.agent.program.path=${file}`,
+      `actor_rollout_ref.rollout.agent.program.name=${name}`,
+      `trainer.default_local_dir=${tiny.folder}/named`,
+    );
+  const [step] = await metricsOf(config('half'));
+  expect(step).toMatchObject({ 'agent/programs': 32, 'critic/score/mean': 0.5 });
+  await expect(metricsOf(config('whole'))).rejects.toThrow(/no function whole; it exports: half/);
+});
+
 it('silent programs are left out, and a step of nothing but silence says so', async () => {
   const config = tiny.config('trainer.total_training_steps=1', `trainer.default_local_dir=${tiny.folder}/silent`);
   const [step] = await metricsOf(config, {

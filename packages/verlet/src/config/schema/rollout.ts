@@ -182,6 +182,15 @@ const agent = group('Who runs trajectories.', {
     NOT_IN_VERL,
   ),
   max_concurrent_trajectories: field(positiveInteger, 1024, 'Trajectories under way at a time.', NOT_IN_VERL),
+  program: group('A program to train as it is, run once per sample instead of an agent loop.', {
+    path: field(
+      optionalText,
+      null,
+      'TypeScript or JavaScript module of a function (row, { model, baseURL, apiKey, signal }) that returns the reward.',
+      NOT_IN_VERL,
+    ),
+    name: field(optionalText, null, 'Export to use; null takes the default export.', NOT_IN_VERL),
+  }),
   custom_async_server: codeReference('Inference server of your own'),
 });
 
