@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { getThreads, manualSeed, noGrad, randn, scope, setThreads } from '@verlet/torch';
 import { closedVocabulary, composeConfig, createCausalLM, saveCausalLM, train, writeParquet } from 'verlet';
+import { peerEnvironment } from './peers.mjs';
 
 const { values } = parseArgs({
   options: {
@@ -173,7 +174,7 @@ async function measure(name) {
         String(steps),
         String(getThreads()),
       ],
-      { encoding: 'utf8', timeout: 1_200_000 },
+      { encoding: 'utf8', timeout: 1_200_000, env: peerEnvironment() },
     );
     if (answer.status === 0) trl = JSON.parse(answer.stdout.trim().split('\n').at(-1));
     else console.log(`TRL failed: ${answer.stderr.split('\n').slice(-4).join(' ')}`);
