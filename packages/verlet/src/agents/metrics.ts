@@ -37,7 +37,14 @@ export function agentMetrics(trajectories: readonly Trajectory[]): Metrics {
       if (truncated) count(metrics, 'agent/tool_responses_truncated');
     }
   }
-  for (const [name, group] of groupBy(trajectories, ({ agentName }) => agentName)) {
+  const byAgent = groupBy(trajectories, ({ agentName }) => agentName);
+  for (const [name, group] of byAgent) {
+    // With one agent these are the numbers of the whole batch.
+    if (byAgent.size > 1) {
+      metrics[`agent/${name}/trajectories`] = group.length;
+      metrics[`agent/${name}/num_turns`] = sum(group.map(({ numTurns }) => numTurns)) / group.length;
+      for (const { endReason } of group) count(metrics, `agent/${name}/end_reason/${endReason}`);
+    }
     Object.assign(
       metrics,
       meanOfNumbers(

@@ -94,6 +94,8 @@ it('a step completes although tools hang, crash, flood and die, and counts how',
     'agent/tool_responses_truncated': 2,
     'agent/end_reason/error': 2,
     'agent/end_reason/timeout': 2,
+    'agent/neverEnds/end_reason/timeout': 2,
+    'agent/callsOneTool/trajectories': 12,
     'reward/tool/working': (2 * 0.25) / 16,
   });
   expect(step!['actor/grad_norm']).toBeGreaterThan(0);
