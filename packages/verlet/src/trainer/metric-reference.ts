@@ -82,10 +82,11 @@ export const METRIC_SECTIONS: readonly MetricSection[] = [
     [`agent/tool_calls_per_trajectory${spread}`]: 'Tool calls of a trajectory.',
     'agent/{reward_errors,programs,program_errors,programs_without_calls}':
       'Programs in training: how many ran, failed, never called the policy, or gave no usable reward.',
-    'agent/NAME': 'Numbers that an agent loop or task reports itself.',
+    'agent/NAME':
+      'Numbers that an agent loop or task reports itself, by agent; with several agents also trajectories, num_turns and end_reason of each.',
     [`agent_loop/{generate_sequences,tool_calls,compute_score}${spread}`]: 'Seconds of a trajectory spent there.',
     'state_tokens/{total,coverage}':
-      'Tokens that others than the model wrote (search results), and their share of the responses.',
+      'Response tokens of all trajectories, and the share that the model itself sampled; the rest is context (tool and search results, turns of users).',
   }),
   section('Validation', {
     'val-core/SOURCE/VARIABLE/NAME':
