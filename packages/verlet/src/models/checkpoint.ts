@@ -92,7 +92,17 @@ function listed(names: readonly string[]): string {
 export async function loadCausalLM(folder: string, options: LoadOptions = {}): Promise<CausalLM> {
   const config = await readConfigFile(folder);
   const model = new CausalLM(config, { dtype: options.dtype ?? 'float32', device: options.device ?? 'cpu' });
-  loadWeights(model, folder);
+  return filled(model, () => loadWeights(model, folder));
+}
+
+/** The model once it has its weights; one that could not get them is freed. */
+export function filled<Model extends nn.Module>(model: Model, fill: () => void): Model {
+  try {
+    fill();
+  } catch (error) {
+    model.dispose();
+    throw error;
+  }
   return model;
 }
 

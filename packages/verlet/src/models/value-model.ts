@@ -1,7 +1,7 @@
 /** A decoder with one number per token instead of a vocabulary: the critic, and reward models that classify a sequence. */
 import path from 'node:path';
 import { type DType, nn, openSafetensors, type Tensor } from '@verlet/torch';
-import { loadWeights, readConfigFile } from './checkpoint.js';
+import { filled, loadWeights, readConfigFile } from './checkpoint.js';
 import type { ModelConfig } from './config.js';
 import { PackedLinear } from './linear.js';
 import { Decoder, type TransformerOptions } from './transformer.js';
@@ -44,7 +44,9 @@ export async function loadValueModel(
 ): Promise<ValueModel> {
   const config = await readConfigFile(folder);
   const model = new ValueModel(config, { dtype: options.dtype ?? 'float32', device: options.device ?? 'cpu' });
-  const hasHead = openSafetensors(folder).has('score.weight');
-  loadWeights(model, path.resolve(folder), (name) => (name.startsWith('score.') && !hasHead ? null : name));
-  return model;
+  return filled(model, () => {
+    using reader = openSafetensors(folder);
+    const hasHead = reader.has('score.weight');
+    loadWeights(model, path.resolve(folder), (name) => (name.startsWith('score.') && !hasHead ? null : name));
+  });
 }

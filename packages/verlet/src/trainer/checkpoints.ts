@@ -111,10 +111,16 @@ export class Checkpoints {
         `${JSON.stringify({ best_global_step: step, best_val_reward_score: core[1], last_global_step: step }, null, 2)}\n`,
       );
     }
-    const keep = this.config.trainer.max_actor_ckpt_to_keep;
-    if (!keep || keep <= 0) return;
-    for (const old of checkpointsToDelete(await this.steps(), { keep, newest: step, best: this.best?.step ?? null }))
-      await rm(this.folderOf(old), { recursive: true, force: true });
+    const { max_actor_ckpt_to_keep: actors, max_critic_ckpt_to_keep: critics } = this.config.trainer;
+    for (const old of await this.beyond(actors, step)) await rm(this.folderOf(old), { recursive: true, force: true });
+    // The actor of such a step stays: it can be used and exported, only not trained further with its critic.
+    for (const old of await this.beyond(critics, step))
+      await rm(path.join(this.folderOf(old), 'critic'), { recursive: true, force: true });
+  }
+
+  private async beyond(keep: number | null, newest: number): Promise<number[]> {
+    if (!keep || keep <= 0) return [];
+    return checkpointsToDelete(await this.steps(), { keep, newest, best: this.best?.step ?? null });
   }
 
   private async steps(): Promise<number[]> {

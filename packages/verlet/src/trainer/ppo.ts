@@ -20,6 +20,7 @@ import { dataMetrics, meanOverMask, mismatchMetrics, timingMetrics } from './dat
 import { addAdvantages, addLogProbsAndValues, type EstimateParts, resampleByScore } from './estimate.js';
 import type { Guards } from './guards/index.js';
 import type { RewardLoop } from './reward-loop.js';
+import { sampleFeedback } from './rows.js';
 import { StepTimer } from './step-timer.js';
 import type { TraceRecorder } from './trace/index.js';
 import type { TrackerSet } from './trackers/index.js';
@@ -136,6 +137,7 @@ export class PpoTrainer {
     Object.assign(metrics, dataMetrics(batch, { useCritic: critic !== null }));
     Object.assign(metrics, timingMetrics({ timing: timer.seconds, batch, devices: worldSize }));
     Object.assign(metrics, this.parts.guards?.check(batch, metrics, this.globalStep));
+    loader.update(sampleFeedback(batch));
     await this.parts.trackers.rollouts(batch, this.globalStep);
     batch.dispose();
     return metrics;

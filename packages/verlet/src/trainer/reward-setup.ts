@@ -1,8 +1,12 @@
 /** From the configuration to a reward loop: which function scores, which manager calls it, and what it gets to see. */
+import { isCudaAvailable } from '@verlet/torch';
 import type { PpoConfig } from '../config/index.js';
+import { resolveModel } from '../models/hub/index.js';
+import { loadRewardModel } from '../models/reward-model.js';
 import type { Tokenizer } from '../models/tokenizer/index.js';
 import {
   createRewardManager,
+  createRewardModelScorer,
   createScorer,
   defaultScorer,
   loadRewardFunction,
@@ -55,8 +59,41 @@ async function openScorer(config: PpoConfig, context: RewardContext, options: Re
   const { reward, rewardNeeds: needs } = options;
   if (reward) return createScorer({ type: 'sequential', compute: reward, needs, context });
   const custom = config.custom_reward_function;
-  if (custom.path) return loadRewardFunction(custom as never, {}, context);
-  return defaultScorer(custom.reward_kwargs ?? {});
+  const own = custom.path ? await loadRewardFunction(custom as never, {}, context) : null;
+  if (config.reward_model.enable) return openRewardModel(config, own);
+  return own ?? defaultScorer(custom.reward_kwargs ?? {});
+}
+
+/** A learned reward in this process; with a reward function of one's own beside it, both count. */
+async function openRewardModel(config: PpoConfig, own: Scorer | null): Promise<Scorer> {
+  const { model: settings, forward_max_token_len_per_gpu: maxBatchedTokens } = config.reward_model;
+  const { device: wanted } = config.trainer;
+  const onGpu = wanted === 'auto' ? isCudaAvailable() : wanted.startsWith('cuda');
+  const model = await loadRewardModel(await resolveModel(settings.path!), {
+    device: onGpu ? (wanted.includes(':') ? wanted : 'cuda:0') : 'cpu',
+    dtype: onGpu ? 'bfloat16' : 'float32',
+    maxBatchedTokens,
+  });
+  const learned = createRewardModelScorer(model);
+  return createScorer({
+    type: 'batch',
+    needs: own?.needs,
+    async compute(inputs) {
+      const fromModel = await learned.scoreMany(inputs);
+      if (!own) return fromModel;
+      const fromFunction = await own.scoreMany(inputs);
+      return fromFunction.map((result, k) => {
+        const fields = (typeof result === 'object' ? result : { score: result }) as Record<string, unknown>;
+        const function_score = Number(fields.score ?? fields.overall);
+        const { rm_score } = fromModel[k] as unknown as { rm_score: number };
+        return { ...fields, function_score, rm_score, score: function_score + rm_score };
+      });
+    },
+    async close() {
+      model.dispose();
+      await own?.close();
+    },
+  });
 }
 
 /** A function for batches is called as one, whatever the default says. */

@@ -1,7 +1,7 @@
 /** From dataset items to the rows that are sampled: each prompt with an id of its own, n times, each sample with its own noise. */
 import type { AgentRow } from '../agents/index.js';
 import { type PpoConfig, UserError } from '../config/index.js';
-import type { RlItem } from '../data/index.js';
+import type { RlItem, SampleFeedback } from '../data/index.js';
 import { DataProto } from '../protocol/index.js';
 import type { SamplingParams } from '../rollout/types.js';
 
@@ -77,6 +77,7 @@ export function promptRows(
     nonTensors: {
       agent_row: rows,
       row_id: rows.map((_, k) => k),
+      item_index: items.flatMap(({ index }) => Array.from({ length: n }, () => index)),
       uid: column('uid'),
       data_source: column('data_source'),
       reward_model: column('reward_model'),
@@ -84,6 +85,14 @@ export function promptRows(
     },
     metaInfo: { sampling, validate: options.validate ?? false, global_steps: step },
   });
+}
+
+/** What a curriculum is told: the score of every sample, under the number of its item in the dataset. */
+export function sampleFeedback(batch: DataProto): SampleFeedback[] {
+  const totals = batch.tensor('token_level_scores').sum(-1);
+  const scores = totals.toFloat32Array();
+  totals.dispose();
+  return batch.column<number>('item_index').map((index, row) => ({ index, score: scores[row]! }));
 }
 
 /**

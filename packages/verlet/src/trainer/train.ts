@@ -4,7 +4,7 @@ import path from 'node:path';
 import type { Interaction, Tool } from '../agents/index.js';
 import type { AdvantageEstimator, PolicyLoss } from '../algorithms/index.js';
 import { type PpoConfig, usesReference } from '../config/index.js';
-import { openDatasets, openLoader } from '../data/index.js';
+import { openDatasets, openLoader, openSampler } from '../data/index.js';
 import { resolveModel } from '../models/hub/index.js';
 import { Tokenizer } from '../models/tokenizer/index.js';
 import type { RewardFunction } from '../rewards/index.js';
@@ -13,6 +13,7 @@ import { type Checkpointed, Checkpoints } from './checkpoints.js';
 import { observeRun } from './observe.js';
 import { PpoTrainer } from './ppo.js';
 import { openReward } from './reward-setup.js';
+import { withStoredRollouts } from './stored-rollouts.js';
 import { traceCalls } from './trace/index.js';
 import type { Tracker } from './trackers/index.js';
 import { Validator } from './validation.js';
@@ -58,7 +59,8 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   const modelFolder = await resolveModel(config.actor_rollout_ref.model.path);
   const tokenizer = await Tokenizer.load(config.actor_rollout_ref.model.tokenizer_path ?? modelFolder);
   const trainSets = await openDatasets(config.data as never, 'train', { tokenizer });
-  const loader = openLoader(trainSets, config.data as never, 'train');
+  const sampler = await openSampler(trainSets, config.data as never);
+  const loader = openLoader(trainSets, config.data as never, 'train', sampler);
   const valSets = config.data.val_files ? await openDatasets(config.data as never, 'val', { tokenizer }) : [];
   const totalSteps = config.trainer.total_training_steps ?? loader.batchesPerEpoch * config.trainer.total_epochs;
 
@@ -93,8 +95,20 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     traceCalls(trace),
   );
   const { actor, critic } = workers;
-  await actor.initModel({ totalSteps, useReference: usesReference(config) || reward.needs.refLogProb });
-  await critic?.initModel({ totalSteps });
+  const close = (outcome: 'finished' | 'interrupted' | 'failed'): Promise<void> =>
+    closeAll(outcome === 'failed', [
+      () => trackers.finish(outcome),
+      () => manager.close(),
+      () => workers.close(),
+      ...[...trainSets, ...valSets].map((dataset) => () => dataset.close()),
+    ]);
+  try {
+    await actor.initModel({ totalSteps, useReference: usesReference(config) || reward.needs.refLogProb });
+    await critic?.initModel({ totalSteps });
+  } catch (error) {
+    await close('failed');
+    throw error;
+  }
 
   const decode = (ids: ArrayLike<number>): string => tokenizer.decode(ids, { skipSpecialTokens: true });
   const validator = valSets.length
@@ -115,7 +129,7 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     });
   const trainer: PpoTrainer = new PpoTrainer({
     config,
-    actor: observers.guarded(actor),
+    actor: withStoredRollouts(observers.guarded(actor), config),
     critic: critic && observers.guarded(critic),
     loader,
     reward,
@@ -134,10 +148,7 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
     await trainer.fit();
     outcome = options.signal?.aborted ? 'interrupted' : 'finished';
   } finally {
-    await trackers.finish(outcome);
-    await manager.close();
-    await workers.close();
-    for (const dataset of [...trainSets, ...valSets]) await dataset.close();
+    await close(outcome);
   }
   return { globalStep: trainer.globalStep, metrics, runFolder, interrupted: options.signal?.aborted ?? false };
 }
@@ -145,4 +156,18 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
 /** Whether trajectories are made in this process, and not by ranks in others. */
 function samplesHere({ trainer: { launcher, nnodes, n_gpus_per_node } }: PpoConfig): boolean {
   return launcher === 'inline' || (launcher === 'auto' && nnodes * n_gpus_per_node === 1);
+}
+
+/** Everything is closed, whatever the others say. After a failure the failure is what is told, else the first that did not close. */
+async function closeAll(hasFailed: boolean, parts: readonly (() => unknown)[]): Promise<void> {
+  const errors: unknown[] = [];
+  for (const part of parts)
+    try {
+      await part();
+    } catch (error) {
+      errors.push(error);
+    }
+  if (errors.length === 0) return;
+  if (!hasFailed) throw errors[0];
+  console.warn(`while closing after the failure: ${errors.map((error) => (error as Error).message).join('; ')}`);
 }

@@ -1,0 +1,138 @@
+/** Settings whose effect is seen only in a whole run. */
+import { cpSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { liveTensors, manualSeed, saveSafetensors } from '@verlet/torch';
+import { beforeAll, expect, it } from 'vitest';
+import { loadValueModel } from '../../src/models/index.js';
+import { train } from '../../src/trainer/train.js';
+import { countsDigits, type TinySetup, tinySetup } from './tiny.js';
+
+let tiny: TinySetup;
+beforeAll(async () => {
+  tiny = await tinySetup();
+});
+
+it('skip.rollout samples once and reads afterwards', async () => {
+  const dump = path.join(tiny.folder, 'dump');
+  const stored = (): string[] => readdirSync(dump).flatMap((folder) => readdirSync(path.join(dump, folder)));
+  const run = async (name: string, ...more: string[]) => {
+    const config = tiny.config(
+      'skip.rollout.enable=true',
+      `skip.rollout.dump_dir=${dump}`,
+      'trainer.total_training_steps=2',
+      `trainer.default_local_dir=${tiny.folder}/${name}`,
+      ...more,
+    );
+    return (await train({ config, reward: countsDigits })).metrics['training/rollout_probs_diff_max']!;
+  };
+  expect(await run('skip-a')).toBeLessThan(1e-4);
+  const before = stored();
+  expect(before).toHaveLength(2);
+  // Its weights are others after the first step: what it reads in the second is not what it would have sampled.
+  expect(await run('skip-b', 'actor_rollout_ref.actor.optim.lr=0.1')).toBeGreaterThan(1e-3);
+  expect(stored()).toEqual(before);
+});
+
+it('reward_model.enable scores with a sequence classifier, alone and beside a reward function', async () => {
+  const folder = path.join(tiny.folder, 'judge');
+  cpSync(tiny.model, folder, { recursive: true });
+  manualSeed(5);
+  const judge = await loadValueModel(tiny.model);
+  saveSafetensors(path.join(folder, 'model.safetensors'), judge.stateEntries());
+  judge.dispose();
+  const rewardFile = path.join(tiny.folder, 'ten.mjs');
+  writeFileSync(rewardFile, 'export const compute_score = () => 10;\n');
+  const run = async (name: string, ...more: string[]) => {
+    const config = tiny.config(
+      'reward_model.enable=true',
+      `reward_model.model.path=${folder}`,
+      'reward_model.use_dynamic_bsz=true',
+      'trainer.total_training_steps=1',
+      `trainer.default_local_dir=${tiny.folder}/${name}`,
+      ...more,
+    );
+    return (await train({ config })).metrics;
+  };
+  const alone = await run('judged');
+  expect(alone['critic/score/max']).not.toBe(alone['critic/score/min']);
+  const both = await run('judged-both', `custom_reward_function.path=${rewardFile}`);
+  expect(both['critic/score/mean']).toBeCloseTo(alone['critic/score/mean']! + 10, 3);
+});
+
+it('max_critic_ckpt_to_keep drops old critics and leaves their actors', async () => {
+  const run = path.join(tiny.folder, 'critics');
+  const config = tiny.config(
+    'algorithm.adv_estimator=gae',
+    'trainer.save_freq=1',
+    'trainer.max_critic_ckpt_to_keep=1',
+    `trainer.default_local_dir=${run}`,
+  );
+  await train({ config, reward: countsDigits });
+  const has = (step: number, member: string): boolean => existsSync(path.join(run, `global_step_${step}`, member));
+  expect([1, 2, 3].map((step) => has(step, 'critic'))).toEqual([false, false, true]);
+  expect([1, 2, 3].map((step) => has(step, 'actor'))).toEqual([true, true, true]);
+});
+
+it('data.sampler chooses the prompts and is told how they did', async () => {
+  const file = path.join(tiny.folder, 'sampler.mjs');
+  writeFileSync(
+    file,
+    `export const told = [];
+export default class Backwards {
+  constructor({ length }) { this.epochLength = length; this.at = length; }
+  startEpoch() { this.at = this.epochLength; }
+  next() { return --this.at; }
+  state() { return this.at; }
+  restore(at) { this.at = at; }
+  update(feedback) { told.push(feedback); }
+}
+`,
+  );
+  const config = tiny.config(
+    `data.sampler.class_path=${file}`,
+    'data.sampler.class_name=default',
+    'trainer.total_training_steps=1',
+    `trainer.default_local_dir=${tiny.folder}/sampled`,
+  );
+  await train({ config, reward: () => 0.5 });
+  const { told } = (await import(file)) as { told: { index: number; score: number }[][] };
+  expect(told).toHaveLength(1);
+  expect([...new Set(told[0]!.map(({ index }) => index))]).toEqual([63, 62, 61, 60, 59, 58, 57, 56]);
+  expect(told[0]!.every(({ score }) => score === 0.5)).toBe(true);
+});
+
+it('remax finds the greedy baselines of batches that group filtering added', async () => {
+  const baselines: number[] = [];
+  const config = tiny.config(
+    'algorithm.adv_estimator=remax',
+    'algorithm.filter_groups.enable=true',
+    'algorithm.filter_groups.metric=noise',
+    'trainer.total_training_steps=1',
+    `trainer.default_local_dir=${tiny.folder}/remax`,
+  );
+  let calls = 0;
+  // Every answer is worth 3, the greedy one too: with its baseline no answer is better than another.
+  const result = await train({
+    config,
+    reward: () => ({ score: 3, noise: calls++ }),
+    trackers: [{ name: 'advantages', log: (metrics) => void baselines.push(metrics['critic/advantages/max']!) }],
+  });
+  expect(result.globalStep).toBe(1);
+  expect(baselines[0]).toBeCloseTo(0, 5);
+});
+
+it('a model that cannot be loaded closes what was opened before it', async () => {
+  const folder = path.join(tiny.folder, 'broken-model');
+  cpSync(tiny.model, folder, { recursive: true });
+  writeFileSync(path.join(folder, 'model.safetensors'), 'not weights');
+  const config = tiny.config(
+    `actor_rollout_ref.model.path=${folder}`,
+    `trainer.default_local_dir=${tiny.folder}/broken`,
+  );
+  const before = liveTensors().count;
+  let finished = 0;
+  const tracker = { name: 'finishing', log: () => {}, finish: () => void finished++ };
+  await expect(train({ config, reward: countsDigits, trackers: [tracker] })).rejects.toThrow(/model\.safetensors/);
+  expect(finished).toBe(1);
+  expect(liveTensors().count).toBeLessThanOrEqual(before + 8);
+});
