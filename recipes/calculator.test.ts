@@ -49,6 +49,7 @@ it('a tool is learnt: the model stops guessing and calls the calculator', async 
     first['agent/tool_calls_per_trajectory/mean']! + 0.3,
   );
   expect(last['agent/tool_status/ok']).toBeGreaterThan(0);
+  expect(last['agent/tool_agent/tokenization_mismatch']).toBe(0);
   // What was injected is context: its tokens are there and not trained.
   expect(last['state_tokens/coverage']).toBeLessThan(1);
   expect(last['training/rollout_probs_diff_max']).toBeLessThan(1e-4);
@@ -65,7 +66,7 @@ it.each([
   expect(last[SCORE]).toBeGreaterThan(before[SCORE]! + 0.4);
   expect(last['agent/programs']).toBe(64);
   // Now and then a sample rambles until its conversation is too long: that is its program's failure, not the run's.
-  expect(last['agent/program_errors']).toBeLessThan(10);
+  expect(last['agent/program_errors']).toBeLessThan(20);
   // A conversation with a tool call is one trajectory of two calls, the second going on from the first one's tokens.
   expect(last['agent/trajectories']).toBe(64);
   expect(last['agent/program/calls']).toBeGreaterThan(1.3);

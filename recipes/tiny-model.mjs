@@ -8,6 +8,14 @@ export const turnTemplate =
   "{% for message in messages %}<|im_start|>{{ message.role + ' ' + message.content }}<|im_end|>{% endfor %}" +
   '{% if add_generation_prompt %}<|im_start|>assistant {% endif %}';
 
+/**
+ * The same with a line break behind the role, for conversations of several turns: a break never joins a word, so the tokens of
+ * the whole conversation are those of its turns.
+ */
+export const lineTemplate =
+  "{% for message in messages %}<|im_start|>{{ message.role + '\\n' + message.content }}<|im_end|>{% endfor %}" +
+  "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+
 export const tinySizes = {
   hidden_size: 64,
   intermediate_size: 192,
@@ -64,7 +72,8 @@ function example(parts) {
  */
 export async function makeTinyModel(folder, options) {
   const { texts, makeExample, sizes = tinySizes, steps = 120, batch = 32, learningRate = 4e-3, seed = 1 } = options;
-  const tokenizer = await closedVocabulary(texts, { folder, spelling: 'characters', chatTemplate: turnTemplate });
+  const { chatTemplate = turnTemplate } = options;
+  const tokenizer = await closedVocabulary(texts, { folder, spelling: 'characters', chatTemplate });
   manualSeed(seed);
   const model = createCausalLM({
     model_type: 'qwen2',

@@ -3,7 +3,7 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { agents, writeParquet } from 'verlet';
-import { chatExample, generator, makeTinyModel } from '../tiny-model.mjs';
+import { chatExample, generator, lineTemplate, makeTinyModel } from '../tiny-model.mjs';
 
 const question = (a, b) => `Tom has ${a} pens and buys ${b} more. How many pens now?`;
 
@@ -56,8 +56,9 @@ export async function prepare(folder, { seed = 1, largest = 9, sftSteps = 240, o
   const draw = generator(seed);
   const spoken = Array.from({ length: 400 }, () => conversation(draw, largest, 1)).flat();
   await makeTinyModel(files.model, {
-    texts: spoken.map(({ role, content }) => (role === 'user' ? `user ${content}` : content)).concat('assistant '),
+    texts: spoken.map(({ role, content }) => (role === 'user' ? `user\n${content}` : content)).concat('assistant\n'),
     makeExample: (source, tokenizer, done) => chatExample(tokenizer, conversation(source, largest, done)),
+    chatTemplate: lineTemplate,
     steps: sftSteps,
     seed,
     onStep,

@@ -3,7 +3,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { agents, writeParquet } from 'verlet';
-import { generator, makeTinyModel, textExample } from '../tiny-model.mjs';
+import { generator, lineTemplate, makeTinyModel, textExample } from '../tiny-model.mjs';
 
 const places = 'Zor Bel Kam Dun Fey Gor Hal Ister Jun Kel Lor Mir Nar Osk Pel Quor'.split(' ');
 const kinds = 'Vale Ridge Marsh Holm Reach Point Fields Gate Moor Isle Bay Wood Cross Hill Bridge Haven'.split(' ');
@@ -75,14 +75,15 @@ export async function prepare(folder, { seed = 1, sftSteps = 200, onStep } = {})
 
   const everyWord = Array.from({ length: 16 }, (_, k) => [`${places[k]} ${kinds[k]}`, `${given[k]} ${family[k]}`]);
   const texts = everyWord.flatMap(([place, founder]) => [
-    `user ${question(place)}`,
+    `user\n${question(place)}`,
     query(place),
     information(place, founder),
     answer(founder),
   ]);
   await makeTinyModel(files.model, {
-    texts: [...texts, 'assistant '],
+    texts: [...texts, 'assistant\n'],
     makeExample: sftExample,
+    chatTemplate: lineTemplate,
     steps: sftSteps,
     seed,
     onStep,

@@ -2,7 +2,7 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { writeParquet } from 'verlet';
-import { chatExample, generator, makeTinyModel } from '../tiny-model.mjs';
+import { chatExample, generator, lineTemplate, makeTinyModel } from '../tiny-model.mjs';
 
 export const question = (a, b) => `What is ${a} * ${b}?`;
 
@@ -55,10 +55,16 @@ export async function prepare(folder, { seed = 1, largest = 19, sftSteps = 160, 
   const rows = (part, split) => part.map(([a, b], k) => row(a, b, k, split));
   await writeParquet(files.train, rows(pairs.slice(held), 'train'));
   await writeParquet(files.test, rows(pairs.slice(0, held), 'test'));
-  const texts = pairs.flatMap(([a, b]) => [`user ${question(a, b)}`, toolCall(a, b), `tool ${a * b}`, `#### ${a * b}`]);
+  const texts = pairs.flatMap(([a, b]) => [
+    `user\n${question(a, b)}`,
+    toolCall(a, b),
+    `tool\n${a * b}`,
+    `#### ${a * b}`,
+  ]);
   await makeTinyModel(files.model, {
-    texts: [...texts, 'assistant '],
+    texts: [...texts, 'assistant\n'],
     makeExample: (source, tokenizer, done) => chatExample(tokenizer, conversation(source, largest, toolShare(done))),
+    chatTemplate: lineTemplate,
     steps: sftSteps,
     seed,
     onStep,
