@@ -2,7 +2,8 @@ import { expect, it } from 'vitest';
 import type { AgentRow } from '../agents/index.js';
 import { composeConfig } from '../config/index.js';
 import type { RlItem } from '../data/index.js';
-import { promptRows } from './rows.js';
+import { DataProto } from '../protocol/index.js';
+import { joinGenerated, promptRows } from './rows.js';
 
 const { config } = composeConfig({
   kind: 'ppo',
@@ -17,4 +18,19 @@ it('a prompt that a mixture repeats within a batch is a group of its own, with i
   expect(groups.size).toBe(3);
   expect([...groups.values()].every((seeds) => seeds.size === 1)).toBe(true);
   expect(new Set(rows.map(({ sampling }) => sampling?.seed)).size).toBe(3);
+});
+
+it('a step of which every trajectory failed is an error with its cause, one with a failure is not', () => {
+  const join = (...errors: (string | undefined)[]) =>
+    joinGenerated(
+      promptRows([item(1)], config, 1),
+      DataProto.fromDict({
+        nonTensors: {
+          row_id: errors.map((_, k) => k),
+          trajectory: errors.map((error) => (error ? { endReason: 'error', error } : { endReason: 'stop' })),
+        },
+      }),
+    );
+  expect(() => join('no kernel', 'no kernel')).toThrow(/all 2 trajectories.*no kernel/);
+  expect(join('no kernel', undefined)).toHaveLength(2);
 });

@@ -1,5 +1,5 @@
 /** From dataset items to the rows that are sampled: each prompt with an id of its own, n times, each sample with its own noise. */
-import type { AgentRow } from '../agents/index.js';
+import type { AgentRow, Trajectory } from '../agents/index.js';
 import { type PpoConfig, UserError } from '../config/index.js';
 import type { RlItem, SampleFeedback } from '../data/index.js';
 import { DataProto } from '../protocol/index.js';
@@ -105,6 +105,12 @@ export function joinGenerated(rows: DataProto, generated: DataProto): DataProto 
   if (wanted.length === 0)
     throw new UserError(
       'no agent of this step called the policy, so there is nothing to learn from; see the warnings above',
+    );
+  const trajectories = generated.column<Pick<Trajectory, 'endReason' | 'error'>>('trajectory');
+  // One that fails says something about itself; when all do, it is the engine, the template or the tools, and no step can help.
+  if (trajectories.every(({ endReason }) => endReason === 'error'))
+    throw new UserError(
+      `all ${trajectories.length} trajectories of this step failed; the first: ${trajectories[0]!.error}`,
     );
   const isSame = wanted.length === ids.length && wanted.every((id, k) => id === ids[k]);
   const position = new Map(ids.map((id, k) => [id, k]));
