@@ -9,7 +9,8 @@ export interface EmbeddingOptions {
   model?: string;
   api_key?: string;
   timeout_s?: number;
-  /** A folder (or a name on the Hugging Face hub) of a decoder such as Qwen3-Embedding: the state of the last token is the vector. */
+  /** A folder (or a name on the Hugging Face hub) of a decoder such as Qwen3-Embedding, taken instead of the
+   * endpoint: the state of the last token is the vector. */
   folder?: string | null;
 }
 
@@ -18,8 +19,8 @@ export interface Embedder {
 }
 
 export async function openEmbedder(options: EmbeddingOptions): Promise<Embedder> {
-  if (options.url) return { embed: (texts) => embedRemotely(texts, options) };
   if (options.folder) return openFolder(options.folder);
+  if (options.url) return { embed: (texts) => embedRemotely(texts, options) };
   throw new Error('reward_kwargs.embeddings needs a url or a folder');
 }
 
@@ -39,6 +40,10 @@ async function embedRemotely(input: readonly string[], options: EmbeddingOptions
     headers: { 'content-type': 'application/json', ...(key ? { authorization: `Bearer ${key}` } : {}) },
     body: JSON.stringify({ model, input, encoding_format: 'float' }),
     signal: AbortSignal.timeout(timeout * 1000),
+  }).catch((error: Error) => {
+    throw new Error(
+      `the embeddings endpoint ${url} cannot be reached: ${(error.cause as Error)?.message ?? error.message}`,
+    );
   });
   if (!response.ok)
     throw new Error(`${url} answered HTTP ${response.status}: ${(await response.text()).slice(0, 200)}`);

@@ -73,7 +73,15 @@ function withoutR(
   return { promptIds: context.encodePrompt(withoutStory(input)), responseIds };
 }
 
-let embedder: Promise<Embedder> | undefined;
+/** One per setting: a model folder is loaded once. */
+const embedders = new Map<string, Promise<Embedder>>();
+
+function embedderFor(options: EmbeddingOptions): Promise<Embedder> {
+  const key = JSON.stringify(options);
+  const opened = embedders.get(key) ?? openEmbedder(options);
+  embedders.set(key, opened);
+  return opened;
+}
 
 export async function compute_score(
   inputs: readonly rewards.RewardInput[],
@@ -86,10 +94,9 @@ export async function compute_score(
   );
   const without = await context.scorePolicy(inputs.map((input, k) => withoutR(input, r, starts[k]!, context)));
 
-  embedder ??= openEmbedder(embeddings);
   const stories = inputs.map(({ solution_str }) => storyOf(solution_str) || solution_str);
   const asked = inputs.map(({ story_content, user_input }) => `${story_content ?? ''} ${user_input ?? ''}`);
-  const vectors = await (await embedder).embed([...stories, ...asked]);
+  const vectors = await (await embedderFor(embeddings)).embed([...stories, ...asked]);
 
   return inputs.map((input, k) => {
     const offset = r === 'reasoning' ? starts[k]! : 0;
