@@ -3,27 +3,21 @@
 #include <torch/library.h>
 #include <torch/torch.h>
 
-#include <cmath>
 #include <vector>
+
+#include "vector-math.h"
 
 namespace {
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define VERLET_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define VERLET_CLONES
-#endif
-
-constexpr int64_t lanes = 16;
-
-// Sixteen partial sums: the compiler may keep them in vector registers without reordering the additions of any one of them.
-inline float dot(const float* __restrict a, const float* __restrict b, int64_t n) {
-  float partial[lanes] = {};
+// The sum as a tree over sixteen lanes: no chain of additions to wait for, and the same order on every machine.
+VERLET_INLINE float treeDot(const float* a, const float* b, int64_t n) {
+  float partial[16] = {};
   int64_t k = 0;
-  for (; k + lanes <= n; k += lanes)
-    for (int64_t lane = 0; lane < lanes; lane++) partial[lane] += a[k + lane] * b[k + lane];
-  float sum = 0;
-  for (float value : partial) sum += value;
+  for (; k + 16 <= n; k += 16)
+    for (int lane = 0; lane < 16; lane++) partial[lane] += a[k + lane] * b[k + lane];
+  for (int lane = 0; lane < 8; lane++) partial[lane] += partial[lane + 8];
+  for (int lane = 0; lane < 4; lane++) partial[lane] += partial[lane + 4];
+  float sum = (partial[0] + partial[2]) + (partial[1] + partial[3]);
   for (; k < n; k++) sum += a[k] * b[k];
   return sum;
 }
@@ -35,36 +29,80 @@ struct Cache {
   int64_t blockSize, kvHeads, headDim;
 };
 
-// One query token, one key-value head: `group` query heads that share it. `scores` holds group * (limit - first) floats.
-VERLET_CLONES void attendOne(const float* query, const Cache& cache, int64_t kvHead, int64_t group, int64_t first, int64_t limit, float scale,
-                             float* scores, float* out) {
-  const int64_t count = limit - first, dim = cache.headDim, row = cache.kvHeads * dim;
-  for (int64_t j = 0; j < count; j++) {
-    const int64_t at = first + j;
-    const float* key = cache.keys + (static_cast<int64_t>(cache.table[at / cache.blockSize]) * cache.blockSize + at % cache.blockSize) * row + kvHead * dim;
-    for (int64_t g = 0; g < group; g++) scores[g * count + j] = dot(query + g * dim, key, dim) * scale;
+// Calls `body(first row, how many, place of the first)` for each run of keys that lie side by side.
+template <typename Body>
+VERLET_INLINE void forRuns(const Cache& cache, const float* rows, int64_t kvHead, int64_t first, int64_t limit, Body body) {
+  const int64_t row = cache.kvHeads * cache.headDim;
+  for (int64_t at = first; at < limit;) {
+    const int64_t block = at / cache.blockSize, offset = at - block * cache.blockSize;
+    const int64_t count = cache.blockSize - offset < limit - at ? cache.blockSize - offset : limit - at;
+    body(rows + (static_cast<int64_t>(cache.table[block]) * cache.blockSize + offset) * row + kvHead * cache.headDim, count, at - first);
+    at += count;
   }
+}
+
+// With `fixed` the size of a head is known to the compiler, which unrolls the inner loops.
+template <int64_t fixed>
+VERLET_INLINE void attendHeads(const float* query, const Cache& cache, int64_t kvHead, int64_t group, int64_t first, int64_t limit, float scale, float* scores,
+                               float* out) {
+  const int64_t count = limit - first, dim = fixed ? fixed : cache.headDim, row = cache.kvHeads * dim;
+  forRuns(cache, cache.keys, kvHead, first, limit, [&](const float* keys, int64_t n, int64_t place) __attribute__((always_inline)) {
+    for (int64_t j = 0; j < n; j++)
+      for (int64_t g = 0; g < group; g++) scores[g * count + place + j] = treeDot(query + g * dim, keys + j * row, dim) * scale;
+  });
   for (int64_t g = 0; g < group; g++) {
     float* s = scores + g * count;
     float largest = s[0];
     for (int64_t j = 1; j < count; j++) largest = s[j] > largest ? s[j] : largest;
-    float sum = 0;
-    for (int64_t j = 0; j < count; j++) {
-      s[j] = std::exp(s[j] - largest);
-      sum += s[j];
-    }
-    const float inverse = 1.0f / sum;
+    for (int64_t j = 0; j < count; j++) s[j] = fastExp(s[j] - largest);
+    const float inverse = 1.0f / laneSum(s, count);
     for (int64_t j = 0; j < count; j++) s[j] *= inverse;
     for (int64_t d = 0; d < dim; d++) out[g * dim + d] = 0;
   }
-  for (int64_t j = 0; j < count; j++) {
-    const int64_t at = first + j;
-    const float* value = cache.values + (static_cast<int64_t>(cache.table[at / cache.blockSize]) * cache.blockSize + at % cache.blockSize) * row + kvHead * dim;
+  forRuns(cache, cache.values, kvHead, first, limit, [&](const float* values, int64_t n, int64_t place) __attribute__((always_inline)) {
     for (int64_t g = 0; g < group; g++) {
-      const float weight = scores[g * count + j];
-      float* o = out + g * dim;
-      for (int64_t d = 0; d < dim; d++) o[d] += weight * value[d];
+      const float* weight = scores + g * count + place;
+      float* __restrict o = out + g * dim;
+      int64_t j = 0;
+      for (; j + 4 <= n; j += 4) {
+        const float *v0 = values + j * row, *v1 = v0 + row, *v2 = v1 + row, *v3 = v2 + row;
+        const float w0 = weight[j], w1 = weight[j + 1], w2 = weight[j + 2], w3 = weight[j + 3];
+        for (int64_t d = 0; d < dim; d++) o[d] += (w0 * v0[d] + w1 * v1[d]) + (w2 * v2[d] + w3 * v3[d]);
+      }
+      for (; j < n; j++)
+        for (int64_t d = 0; d < dim; d++) o[d] += weight[j] * values[j * row + d];
     }
+  });
+}
+
+// One query token, one key-value head: `group` query heads that share it. `scores` holds group * (limit - first) floats.
+VERLET_CLONES void attendOne(const float* query, const Cache& cache, int64_t kvHead, int64_t group, int64_t first, int64_t limit, float scale, float* scores,
+                             float* out) {
+  switch (cache.headDim) {
+    case 16: return attendHeads<16>(query, cache, kvHead, group, first, limit, scale, scores, out);
+    case 32: return attendHeads<32>(query, cache, kvHead, group, first, limit, scale, scores, out);
+    case 64: return attendHeads<64>(query, cache, kvHead, group, first, limit, scale, scores, out);
+    case 128: return attendHeads<128>(query, cache, kvHead, group, first, limit, scale, scores, out);
+    default: return attendHeads<0>(query, cache, kvHead, group, first, limit, scale, scores, out);
+  }
+}
+
+// store_(keys, values [blocks, blockSize, kvHeads, dim], slot [tokens] int64, k, v [tokens, kvHeads, dim]): each token's keys and
+// values go to its slot. index_copy_ does the same forty times as slowly for rows this short.
+void store(const at::Tensor& keys, const at::Tensor& values, const at::Tensor& slot, const at::Tensor& k, const at::Tensor& v) {
+  TORCH_CHECK(keys.scalar_type() == at::kFloat && values.scalar_type() == at::kFloat, "the CPU cache must be float32");
+  TORCH_CHECK(keys.is_contiguous() && values.is_contiguous() && keys.sizes() == values.sizes() && keys.dim() == 4, "the cache must be contiguous, [blocks, size, heads, dim]");
+  TORCH_CHECK(slot.scalar_type() == at::kLong && slot.numel() == k.size(0) && k.sizes() == v.sizes(), "there must be one int64 slot for each token");
+  auto width = keys.size(2) * keys.size(3), slots = keys.size(0) * keys.size(1), tokens = slot.numel();
+  TORCH_CHECK(k.numel() == tokens * width, "keys do not match the cache");
+  auto key = k.to(at::kFloat).contiguous(), value = v.to(at::kFloat).contiguous(), to = slot.contiguous();
+  const int64_t* at = to.const_data_ptr<int64_t>();
+  const float *from = key.const_data_ptr<float>(), *other = value.const_data_ptr<float>();
+  float *keyRows = keys.mutable_data_ptr<float>(), *valueRows = values.mutable_data_ptr<float>();
+  for (int64_t t = 0; t < tokens; t++) {
+    TORCH_CHECK(at[t] >= 0 && at[t] < slots, "slot ", at[t], " is outside the cache of ", slots);
+    std::memcpy(keyRows + at[t] * width, from + t * width, width * sizeof(float));
+    std::memcpy(valueRows + at[t] * width, other + t * width, width * sizeof(float));
   }
 }
 
@@ -110,6 +148,7 @@ at::Tensor pagedAttention(const at::Tensor& q, const at::Tensor& keys, const at:
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(verlet, library) {
+  library.def("store_(Tensor(a!) keys, Tensor(b!) values, Tensor slot, Tensor k, Tensor v) -> ()");
   library.def(
       "paged_attention(Tensor q, Tensor keys, Tensor values, Tensor table, Tensor sequence, Tensor limit, float scale, int window) -> Tensor");
   // On CUDA only: the cut of the work, made once per pass, and attention that follows it.
@@ -119,4 +158,7 @@ TORCH_LIBRARY_FRAGMENT(verlet, library) {
       "int window) -> Tensor");
 }
 
-TORCH_LIBRARY_IMPL(verlet, CPU, library) { library.impl("paged_attention", pagedAttention); }
+TORCH_LIBRARY_IMPL(verlet, CPU, library) {
+  library.impl("paged_attention", pagedAttention);
+  library.impl("store_", store);
+}

@@ -4528,3 +4528,17 @@ export function verlet_planned_attention(q: Tensor, keys: Tensor, values: Tensor
   return callTensor(handle, provided);
 }
 let handle_verlet_planned_attention: number | undefined;
+
+/** `verlet::store_(Tensor(a!) keys, Tensor(b!) values, Tensor slot, Tensor k, Tensor v) -> ()` */
+export function verlet_store_(keys: Tensor, values: Tensor, slot: Tensor, k: Tensor, v: Tensor): void {
+  const handle = (handle_verlet_store_ ??= resolve('verlet::store_'));
+  begin();
+  const provided = 31;
+  putTensor(keys);
+  putTensor(values);
+  putTensor(slot);
+  putTensor(k);
+  putTensor(v);
+  callVoid(handle, provided);
+}
+let handle_verlet_store_: number | undefined;

@@ -3,6 +3,7 @@
  * any time; every step schedules, runs, and hands out tokens, and between steps the event loop gets its turn.
  */
 
+import { loadWeights } from '../models/checkpoint.js';
 import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { CausalLM } from '../models/transformer.js';
 import { BlockPool } from './blocks.js';
@@ -281,6 +282,13 @@ export class RolloutEngine implements Engine {
     }
     this.start();
   };
+
+  /** Takes other weights of the same shape from a folder; requests that run go on with them. */
+  async loadWeights(folder: string): Promise<void> {
+    this.land();
+    loadWeights(this.model, folder);
+    await this.updateWeights();
+  }
 
   async updateWeights(): Promise<void> {
     this.land();

@@ -28,9 +28,7 @@ export class KvCache {
 
   /** @param slots block * blockSize + offset of each token, [tokens] int64 */
   store(layer: number, slots: Tensor, k: Tensor, v: Tensor): void {
-    const flat = (cache: Tensor): Tensor => cache.flatten(0, 1);
-    flat(this.keys[layer]!).indexCopy_(0, slots, k.to(this.dtype));
-    flat(this.values[layer]!).indexCopy_(0, slots, v.to(this.dtype));
+    aten.verlet_store_(this.keys[layer]!, this.values[layer]!, slots, k, v);
   }
 
   copyBlocks(copies: readonly { from: number; to: number }[]): void {
