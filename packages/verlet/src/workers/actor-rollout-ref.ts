@@ -4,7 +4,7 @@
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { AdamW, buildInfo, lrSchedule, manualSeed, type Tensor } from '@verlet/torch';
+import { type AdamW, buildInfo, manualSeed, type Tensor } from '@verlet/torch';
 import type { AgentRow } from '../agents/index.js';
 import { rearrangeMicroBatches } from '../algorithms/index.js';
 import type { PpoConfig } from '../config/index.js';
@@ -15,8 +15,7 @@ import { loadAdapter, saveAdapter } from '../models/lora-files.js';
 import { Tokenizer } from '../models/tokenizer/index.js';
 import type { CausalLM } from '../models/transformer.js';
 import { DataProto } from '../protocol/index.js';
-import { RolloutEngine } from '../rollout/engine.js';
-import type { SamplingParams } from '../rollout/types.js';
+import type { Engine, SamplingParams } from '../rollout/types.js';
 import { ActorUpdater } from './actor.js';
 import { adaptModel } from './adapters.js';
 import { AgentRollout, type RolloutExtensions } from './agent-rollout.js';
@@ -30,9 +29,11 @@ import {
   shuffleSeed,
 } from './language-model-worker.js';
 import { MetricList } from './metric-list.js';
+import { createOptimizer } from './optimizer-step.js';
 import { rowSource } from './packing.js';
 import { register } from './register.js';
 import { trajectoriesToBatch } from './rollout-batch.js';
+import { openRolloutEngine, samplesRemotely } from './rollout-engine.js';
 
 export function pickDevice(wanted: string): string {
   if (wanted !== 'auto') return wanted === 'cuda' ? 'cuda:0' : wanted;
@@ -55,7 +56,7 @@ export class ActorRolloutRefWorker {
 
   tokenizer!: Tokenizer;
   model!: CausalLM;
-  engine!: RolloutEngine;
+  engine!: Engine;
   private reference: CausalLM | null = null;
   private lora: Lora | null = null;
   private optimizer!: AdamW;
@@ -74,7 +75,7 @@ export class ActorRolloutRefWorker {
   }
 
   async initModel(options: { totalSteps: number; useReference: boolean }): Promise<void> {
-    const { model: modelConfig, actor, rollout } = this.settings;
+    const { model: modelConfig, actor } = this.settings;
     manualSeed(actor.fsdp_config.seed ?? 42);
     this.folder = await resolveModel(modelConfig.path);
     this.tokenizer = await Tokenizer.load(modelConfig.tokenizer_path ?? this.folder);
@@ -90,35 +91,22 @@ export class ActorRolloutRefWorker {
       this.reference.setTrainable(false);
     }
     const { optim } = actor;
-    const trainable = [...this.model.namedParameters()].filter(([, parameter]) => parameter.trainable);
-    this.optimizer = new AdamW(trainable, {
-      lr: optim.lr,
-      betas: optim.betas as [number, number],
-      weightDecay: optim.weight_decay,
-    });
-    this.schedule = lrSchedule({
-      type: optim.lr_scheduler_type as 'constant' | 'cosine',
-      totalSteps: Math.max(1, options.totalSteps),
-      warmupSteps: optim.lr_warmup_steps,
-      warmupRatio: optim.lr_warmup_steps_ratio,
-      minLrRatio: optim.min_lr_ratio ?? 0,
-      numCycles: optim.num_cycles,
-    });
+    const { optimizer, rate } = createOptimizer(this.model, optim, options.totalSteps);
+    this.optimizer = optimizer;
+    this.rate = rate;
     const lossConfig = { ...actor, rollout_correction: this.config.algorithm.rollout_correction };
     this.updater = new ActorUpdater(this.model, this.optimizer, lossConfig as never, this.extensions.policyLoss);
-    this.engine = new RolloutEngine(this.model, {
-      maxNumSeqs: rollout.max_num_seqs,
-      maxNumBatchedTokens: rollout.max_num_batched_tokens,
-      maxModelLength: rollout.max_model_len ?? rollout.prompt_length + rollout.response_length,
-      enablePrefixCaching: rollout.enable_prefix_caching,
-      gpuMemoryUtilization: rollout.gpu_memory_utilization,
+    this.engine = await openRolloutEngine({
+      config: this.config,
+      model: this.model,
       tokenizer: this.tokenizer,
-      seed: rollout.seed,
+      folder: this.folder,
+      rank: this.context.rank,
     });
     this.agents = await AgentRollout.open(this.config, this.engine, this.tokenizer, this.extensions);
   }
 
-  private schedule: (step: number) => number = () => 1;
+  private rate: (updates: number) => number = () => 0;
 
   get padTokenId(): number {
     return this.tokenizer.padTokenId ?? this.tokenizer.eosTokenId ?? 0;
@@ -152,7 +140,8 @@ export class ActorRolloutRefWorker {
 
   /** Free the key-value cache before training, get it back before sampling. */
   async sleep(): Promise<void> {
-    if (this.settings.rollout.free_cache_engine) await this.engine.sleep();
+    // A server has devices of its own, and has to be awake to take new weights.
+    if (this.settings.rollout.free_cache_engine && !samplesRemotely(this.config)) await this.engine.sleep();
   }
 
   async wake(): Promise<void> {
@@ -220,7 +209,7 @@ export class ActorRolloutRefWorker {
     const miniBatches = (epoch: number): number[][] =>
       miniBatchRows(batch, actor.ppo_mini_batch_size, rollout.n / worldSize, shuffleSeed(actor, this.updates, epoch));
     const size = rowsPerPass(actor.ppo_micro_batch_size_per_gpu, actor.ppo_micro_batch_size, worldSize);
-    this.optimizer.lr = actor.optim.lr * this.schedule(this.updates);
+    this.optimizer.lr = this.rate(this.updates);
     for (let epoch = 0; epoch < actor.ppo_epochs; epoch++)
       for (const rows of miniBatches(epoch)) {
         const micro = this.microBatches(

@@ -1,5 +1,5 @@
 /** The policy's update: one mini-batch is one optimizer step, made of micro-batches whose gradients add up. */
-import { type AdamW, clipGradNorm, grad, nn, scope, type Tensor, zeros } from '@verlet/torch';
+import { type AdamW, grad, nn, scope, type Tensor, zeros } from '@verlet/torch';
 import {
   aggLoss,
   type GlobalCounts,
@@ -14,8 +14,8 @@ import {
 import { PackedAttention } from '../models/attention.js';
 import type { CausalLM } from '../models/transformer.js';
 import type { DataProto } from '../protocol/index.js';
-import { gradientsOf } from './language-model-worker.js';
 import type { MetricList } from './metric-list.js';
+import { globalCounts, NonFiniteError, takeStep, type UpdateOptions } from './optimizer-step.js';
 import { pack, packRows, type RowSource, rowSource, unpack } from './packing.js';
 
 export interface ActorUpdateConfig extends PolicyLossConfig {
@@ -28,21 +28,6 @@ export interface ActorUpdateConfig extends PolicyLossConfig {
   grad_clip: number;
   /** `algorithm.rollout_correction`; bypass mode reads it. */
   rollout_correction?: Partial<RolloutCorrectionConfig> | null;
-}
-
-export interface UpdateOptions {
-  temperature: number;
-  recompute: boolean;
-  /** Ranks that share this mini-batch. */
-  dpSize: number;
-  /** Sums a number over all ranks. */
-  sumOverRanks: (value: number) => number;
-  /** Adds up gradients over all ranks before the step. */
-  reduceGradients?: (gradients: ReadonlyMap<string, Tensor>) => void;
-}
-
-export class NonFiniteError extends Error {
-  override readonly name = 'NonFiniteError';
 }
 
 export class ActorUpdater {
@@ -61,40 +46,12 @@ export class ActorUpdater {
     options: UpdateOptions,
   ): void {
     const source = rowSource(batch);
-    const rows = microBatches.flat();
-    const counts = this.globalCounts(source, rows, options);
+    const counts = globalCounts(source, microBatches.flat(), options, this.config.loss_scale_factor);
     this.model.clearGradients();
     metrics.addParts(
       microBatches.map((micro) => scope(() => this.accumulate(batch, source, micro, counts, metrics, options))),
     );
-    const gradients = gradientsOf(this.model, options.reduceGradients !== undefined);
-    options.reduceGradients?.(gradients);
-    const { norm, finite } = clipGradNorm(gradients, this.config.grad_clip);
-    metrics.add({ 'actor/grad_norm': norm });
-    if (!finite) {
-      this.model.clearGradients();
-      throw new NonFiniteError(`the actor's gradient is not finite (norm ${norm})`);
-    }
-    this.optimizer.step(gradients);
-    this.model.clearGradients();
-  }
-
-  /** Counts over the whole mini-batch on all ranks, so that the loss does not depend on how it is cut. */
-  private globalCounts(source: RowSource, rows: readonly number[], options: UpdateOptions): GlobalCounts {
-    let tokens = 0;
-    let sequences = 0;
-    for (const row of rows) {
-      let own = 0;
-      for (let k = 0; k < source.responseWidth; k++) own += source.responseMask[row * source.responseWidth + k]!;
-      tokens += own;
-      if (own > 0) sequences++;
-    }
-    return {
-      dpSize: options.dpSize,
-      batchNumTokens: options.sumOverRanks(tokens),
-      globalBatchSize: options.sumOverRanks(sequences),
-      lossScaleFactor: this.config.loss_scale_factor ?? null,
-    };
+    takeStep(this.model, this.optimizer, 'actor', this.config.grad_clip, metrics, options);
   }
 
   private accumulate(

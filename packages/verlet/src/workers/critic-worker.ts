@@ -1,7 +1,7 @@
 /** The critic's role on one rank: values of states, and its own training. */
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { AdamW, lrSchedule, manualSeed, saveSafetensors, type Tensor } from '@verlet/torch';
+import { type AdamW, manualSeed, saveSafetensors, type Tensor } from '@verlet/torch';
 import { rearrangeMicroBatches } from '../algorithms/index.js';
 import type { PpoConfig } from '../config/index.js';
 import { loadWeights } from '../models/checkpoint.js';
@@ -21,6 +21,7 @@ import {
   shuffleSeed,
 } from './language-model-worker.js';
 import { MetricList } from './metric-list.js';
+import { createOptimizer } from './optimizer-step.js';
 import { rowSource } from './packing.js';
 import { register } from './register.js';
 
@@ -38,7 +39,7 @@ export class CriticWorker {
   private lora: Lora | null = null;
   private optimizer!: AdamW;
   private updater!: CriticUpdater;
-  private schedule: (step: number) => number = () => 1;
+  private rate: (updates: number) => number = () => 0;
   private updates = 0;
   private readonly settings: PpoConfig['critic'];
 
@@ -59,20 +60,9 @@ export class CriticWorker {
       dtype: this.context.device === 'cpu' ? 'float32' : 'bfloat16',
     });
     this.lora = await adaptModel(this.model, model);
-    const trainable = [...this.model.namedParameters()].filter(([, parameter]) => parameter.trainable);
-    this.optimizer = new AdamW(trainable, {
-      lr: optim.lr,
-      betas: optim.betas as [number, number],
-      weightDecay: optim.weight_decay,
-    });
-    this.schedule = lrSchedule({
-      type: optim.lr_scheduler_type as 'constant' | 'cosine',
-      totalSteps: Math.max(1, options.totalSteps),
-      warmupSteps: optim.lr_warmup_steps,
-      warmupRatio: optim.lr_warmup_steps_ratio,
-      minLrRatio: optim.min_lr_ratio ?? 0,
-      numCycles: optim.num_cycles,
-    });
+    const { optimizer, rate } = createOptimizer(this.model, optim, options.totalSteps);
+    this.optimizer = optimizer;
+    this.rate = rate;
     this.updater = new CriticUpdater(this.model, this.optimizer, this.settings as never);
   }
 
@@ -113,7 +103,7 @@ export class CriticWorker {
     const size = rowsPerPass(settings.ppo_micro_batch_size_per_gpu, settings.ppo_micro_batch_size, worldSize);
     const miniBatches = (epoch: number): number[][] =>
       miniBatchRows(batch, settings.ppo_mini_batch_size, n / worldSize, shuffleSeed(settings, this.updates, epoch));
-    this.optimizer.lr = settings.optim.lr * this.schedule(this.updates);
+    this.optimizer.lr = this.rate(this.updates);
     for (let epoch = 0; epoch < settings.ppo_epochs; epoch++)
       for (const rows of miniBatches(epoch))
         this.updater.step(batch, this.microBatches(batch, rows, size, settings.ppo_max_token_len_per_gpu), metrics, {

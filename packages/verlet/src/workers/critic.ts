@@ -1,12 +1,11 @@
 /** The critic: values of the sampled positions, and its own update. */
-import { type AdamW, clipGradNorm, grad, nn, noGrad, scope, type Tensor, zeros } from '@verlet/torch';
-import { type GlobalCounts, type LossAggMode, valueLoss } from '../algorithms/index.js';
+import { type AdamW, grad, nn, noGrad, scope, type Tensor, zeros } from '@verlet/torch';
+import { type LossAggMode, valueLoss } from '../algorithms/index.js';
 import { PackedAttention } from '../models/attention.js';
 import type { ValueModel } from '../models/value-model.js';
 import type { DataProto } from '../protocol/index.js';
-import { NonFiniteError, type UpdateOptions } from './actor.js';
-import { gradientsOf } from './language-model-worker.js';
 import type { MetricList } from './metric-list.js';
+import { globalCounts, NonFiniteError, takeStep, type UpdateOptions } from './optimizer-step.js';
 import { pack, packRows, rowSource, unpack } from './packing.js';
 
 export interface CriticUpdateConfig {
@@ -51,20 +50,7 @@ export class CriticUpdater {
     options: UpdateOptions,
   ): void {
     const source = rowSource(batch);
-    const rows = microBatches.flat();
-    let tokens = 0;
-    let sequences = 0;
-    for (const row of rows) {
-      let own = 0;
-      for (let k = 0; k < source.responseWidth; k++) own += source.responseMask[row * source.responseWidth + k]!;
-      tokens += own;
-      if (own > 0) sequences++;
-    }
-    const counts: GlobalCounts = {
-      dpSize: options.dpSize,
-      batchNumTokens: options.sumOverRanks(tokens),
-      globalBatchSize: options.sumOverRanks(sequences),
-    };
+    const counts = globalCounts(source, microBatches.flat(), options);
     this.model.clearGradients();
     const losses = microBatches.map((micro) =>
       scope(() => {
@@ -112,15 +98,6 @@ export class CriticUpdater {
       }),
     );
     metrics.addParts(losses);
-    const gradients = gradientsOf(this.model, options.reduceGradients !== undefined);
-    options.reduceGradients?.(gradients);
-    const { norm, finite } = clipGradNorm(gradients, this.config.grad_clip);
-    metrics.add({ 'critic/grad_norm': norm });
-    if (!finite) {
-      this.model.clearGradients();
-      throw new NonFiniteError(`the critic's gradient is not finite (norm ${norm})`);
-    }
-    this.optimizer.step(gradients);
-    this.model.clearGradients();
+    takeStep(this.model, this.optimizer, 'critic', this.config.grad_clip, metrics, options);
   }
 }

@@ -110,15 +110,4 @@ export function rowsPerPass(
   return perRank ?? (overAllRanks ? Math.max(1, Math.floor(overAllRanks / worldSize)) : null);
 }
 
-/** Ranks add up the same list of gradients: a rank that scored no token has none for the head, and gives zeros. */
-export function gradientsOf(model: nn.Module, isShared: boolean): Map<string, Tensor> {
-  const gradients = new Map<string, Tensor>();
-  for (const [name, parameter] of model.namedParameters()) {
-    if (isShared && parameter.trainable && !parameter.gradient)
-      parameter.accumulate(zeros(parameter.shape, { device: parameter.device }));
-    if (parameter.gradient) gradients.set(name, parameter.gradient);
-  }
-  return gradients;
-}
-
 export { sequenceLengths };

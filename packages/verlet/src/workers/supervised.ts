@@ -2,7 +2,7 @@
 import { type AdamW, clipGradNorm, full, nn, scope, type Tensor, tensor, zeros } from '@verlet/torch';
 import { PackedAttention } from '../models/attention.js';
 import type { CausalLM } from '../models/transformer.js';
-import { NonFiniteError } from './actor.js';
+import { NonFiniteError } from './optimizer-step.js';
 
 /** One sequence; tokens with mask 1 are learnt from what stands before them. */
 export interface SupervisedExample {

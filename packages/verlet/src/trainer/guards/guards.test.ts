@@ -5,7 +5,7 @@ import { tensor } from '@verlet/torch';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DataProto, loadDataProto } from '../../protocol/index.js';
-import { NonFiniteError } from '../../workers/actor.js';
+import { NonFiniteError } from '../../workers/optimizer-step.js';
 import { constantRewardShare, GuardMonitor, Guards, repeatedShare, TrainingDivergedError } from './index.js';
 
 const healthy = {

@@ -1,5 +1,5 @@
 import { type AdamW, clipGradNorm, type nn, type Tensor } from '@verlet/torch';
-import { NonFiniteError } from '../../workers/actor.js';
+import { NonFiniteError } from '../../workers/optimizer-step.js';
 
 /** Clips what the passes left on the parameters and takes the step. Returns the length of the gradient before clipping. */
 export function applyGradients(model: nn.Module, optimizer: AdamW, clip: number, loss: number): number {

@@ -1,0 +1,105 @@
+/** What the updates of actor and critic share: counts over all ranks, and the step once the gradients are complete. */
+import { AdamW, clipGradNorm, lrSchedule, type nn, type Tensor, zeros } from '@verlet/torch';
+import type { GlobalCounts } from '../algorithms/index.js';
+import type { PpoConfig } from '../config/index.js';
+import type { MetricList } from './metric-list.js';
+import type { RowSource } from './packing.js';
+
+export interface UpdateOptions {
+  temperature: number;
+  recompute: boolean;
+  /** Ranks that share this mini-batch. */
+  dpSize: number;
+  /** Sums a number over all ranks. */
+  sumOverRanks: (value: number) => number;
+  /** Adds up gradients over all ranks before the step. */
+  reduceGradients?: (gradients: ReadonlyMap<string, Tensor>) => void;
+}
+
+export class NonFiniteError extends Error {
+  override readonly name = 'NonFiniteError';
+}
+
+export interface ScheduledOptimizer {
+  optimizer: AdamW;
+  /** Learning rate of the update that comes after so many finished ones. */
+  rate(updates: number): number;
+}
+
+/** AdamW over what is trained, with its schedule, from the keys of an `optim` group. */
+export function createOptimizer(
+  model: nn.Module,
+  optim: PpoConfig['critic']['optim'],
+  totalSteps: number,
+): ScheduledOptimizer {
+  const trainable = [...model.namedParameters()].filter(([, parameter]) => parameter.trainable);
+  const factor = lrSchedule({
+    type: optim.lr_scheduler_type as 'constant' | 'cosine',
+    totalSteps: Math.max(1, totalSteps),
+    warmupSteps: optim.lr_warmup_steps,
+    warmupRatio: optim.lr_warmup_steps_ratio,
+    minLrRatio: optim.min_lr_ratio ?? 0,
+    numCycles: optim.num_cycles,
+  });
+  const optimizer = new AdamW(trainable, {
+    lr: optim.lr,
+    betas: optim.betas as [number, number],
+    weightDecay: optim.weight_decay,
+  });
+  return { optimizer, rate: (updates) => optim.lr * factor(updates) };
+}
+
+/** Counts over the whole mini-batch on all ranks, so that the loss does not depend on how it is cut. */
+export function globalCounts(
+  source: RowSource,
+  rows: readonly number[],
+  options: UpdateOptions,
+  lossScaleFactor: number | null = null,
+): GlobalCounts {
+  let tokens = 0;
+  let sequences = 0;
+  for (const row of rows) {
+    let own = 0;
+    for (let k = 0; k < source.responseWidth; k++) own += source.responseMask[row * source.responseWidth + k]!;
+    tokens += own;
+    if (own > 0) sequences++;
+  }
+  return {
+    dpSize: options.dpSize,
+    batchNumTokens: options.sumOverRanks(tokens),
+    globalBatchSize: options.sumOverRanks(sequences),
+    lossScaleFactor,
+  };
+}
+
+/** Ranks add up the same list of gradients: a rank that scored no token has none for the head, and gives zeros. */
+export function gradientsOf(model: nn.Module, isShared: boolean): Map<string, Tensor> {
+  const gradients = new Map<string, Tensor>();
+  for (const [name, parameter] of model.namedParameters()) {
+    if (isShared && parameter.trainable && !parameter.gradient)
+      parameter.accumulate(zeros(parameter.shape, { device: parameter.device }));
+    if (parameter.gradient) gradients.set(name, parameter.gradient);
+  }
+  return gradients;
+}
+
+/** Reduces, clips and applies the gradients that the model holds; refuses what is not finite before any weight changes. */
+export function takeStep(
+  model: nn.Module,
+  optimizer: AdamW,
+  role: 'actor' | 'critic',
+  gradClip: number,
+  metrics: MetricList,
+  options: UpdateOptions,
+): void {
+  const gradients = gradientsOf(model, options.reduceGradients !== undefined);
+  options.reduceGradients?.(gradients);
+  const { norm, finite } = clipGradNorm(gradients, gradClip);
+  metrics.add({ [`${role}/grad_norm`]: norm });
+  if (!finite) {
+    model.clearGradients();
+    throw new NonFiniteError(`the ${role}'s gradient is not finite (norm ${norm})`);
+  }
+  optimizer.step(gradients);
+  model.clearGradients();
+}
