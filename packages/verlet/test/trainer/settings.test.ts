@@ -4,6 +4,8 @@ import path from 'node:path';
 import { liveTensors, manualSeed, saveSafetensors } from '@verlet/torch';
 import { beforeAll, expect, it } from 'vitest';
 import { loadValueModel } from '../../src/models/index.js';
+import { Tokenizer } from '../../src/models/tokenizer/index.js';
+import { loadEngine, startServer } from '../../src/rollout/index.js';
 import { train } from '../../src/trainer/train.js';
 import { countsDigits, type TinySetup, tinySetup } from './tiny.js';
 
@@ -135,4 +137,31 @@ it('a model that cannot be loaded closes what was opened before it', async () =>
   await expect(train({ config, reward: countsDigits, trackers: [tracker] })).rejects.toThrow(/model\.safetensors/);
   expect(finished).toBe(1);
   expect(liveTensors().count).toBeLessThanOrEqual(before + 8);
+});
+
+it('rollout.name=http samples from a server, which gets the new weights after every step', async () => {
+  const tokenizer = await Tokenizer.load(tiny.model);
+  const engine = await loadEngine(tiny.model, { tokenizer, maxModelLength: 32 });
+  const differences: number[] = [];
+  const run = async (control: boolean) => {
+    const server = await startServer({ engine, tokenizer, model: 'tiny', control });
+    const config = tiny.config(
+      'actor_rollout_ref.rollout.name=http',
+      `actor_rollout_ref.rollout.server.base_url=${server.url}/v1`,
+      'trainer.total_training_steps=3',
+      `trainer.default_local_dir=${tiny.folder}/served`,
+    );
+    const log = (metrics: Record<string, number>) => void differences.push(metrics['training/rollout_probs_diff_max']!);
+    try {
+      await train({ config, reward: countsDigits, trackers: [{ name: 'differences', log }] });
+    } finally {
+      await server.close({ deadlineMs: 100 });
+    }
+  };
+  await expect(run(false)).rejects.toThrow(/did not take the weights.*update_weights_from_disk/);
+  await run(true);
+  expect(differences).toHaveLength(3);
+  expect(Math.max(...differences)).toBeLessThan(1e-4);
+  expect(engine.stats.numGeneratedTokens).toBeGreaterThan(0);
+  await engine.close();
 });

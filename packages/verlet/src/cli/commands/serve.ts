@@ -66,7 +66,7 @@ export const command: CommandModule = {
       .option('--max-body-mb <number>', 'largest request in MiB', positiveNumber, 16)
       .option('--request-timeout <seconds>', 'longest time for one request', positiveNumber, 1800)
       .option('--shutdown-timeout <seconds>', 'how long requests may go on after Ctrl-C', wholeNumber, 10)
-      .option('--control', 'offer /sleep, /wake_up and /reset_prefix_cache to clients')
+      .option('--control', 'offer /sleep, /wake_up, /reset_prefix_cache and /update_weights_from_disk to clients')
       .addHelpText(
         'after',
         `
