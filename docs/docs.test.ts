@@ -113,11 +113,19 @@ describe('commands', () => {
 });
 
 describe('blocks', () => {
-  it('in TypeScript are well typed', () => {
+  it('in TypeScript are well typed, and so is the code of the recipes', () => {
     const config = {
       extends: path.join(root, 'tsconfig.base.json'),
-      compilerOptions: { noEmit: true, composite: false, incremental: false, types: ['node'], skipLibCheck: true },
-      include: ['*/*.ts'],
+      compilerOptions: {
+        noEmit: true,
+        composite: false,
+        incremental: false,
+        types: ['node'],
+        skipLibCheck: true,
+        allowImportingTsExtensions: true,
+      },
+      include: ['*/*.ts', path.join(root, 'recipes/*/*.ts')],
+      exclude: [path.join(root, 'recipes/*/*.test.ts')],
     };
     writeFileSync(path.join(folder, 'tsconfig.json'), JSON.stringify(config));
     const compiler = path.join(root, 'node_modules/.bin/tsc');

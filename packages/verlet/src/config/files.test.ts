@@ -34,6 +34,21 @@ describe('config files', () => {
     expect(where('trainer.nnodes')).toBe('default');
   });
 
+  it('leave emptied blocks of newer verl files alone, but take null inside reward_kwargs', () => {
+    const first = write(
+      'a.yaml',
+      'custom_reward_function:\n  path: a.ts\n  reward_kwargs: { url: x, deep: { url: y } }\n',
+    );
+    const second = write(
+      'b.yaml',
+      'custom_reward_function:\n  path: null\n  reward_kwargs:\n    url: null\n    deep:\n      url: null\n',
+    );
+    expect(compose([first, second]).config.custom_reward_function).toMatchObject({
+      path: 'a.ts',
+      reward_kwargs: { url: null, deep: { url: null } },
+    });
+  });
+
   it('replace lists, merge free-form keys, and take anchors and merge keys', () => {
     const file = write(
       'a.yaml',

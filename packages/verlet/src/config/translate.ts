@@ -64,5 +64,7 @@ export function translateAliases(assignments: readonly Assignment[], kind: Confi
 
 /** Newer verl files keep emptied copies of old blocks, every key null; that means "see the new block", not null. */
 function isLegacyBlank({ path, source }: Assignment): boolean {
+  // What stands inside reward_kwargs is the reward's own: null means null there.
+  if (path[1] === 'reward_kwargs' && path.length > 2 && path[0] === 'custom_reward_function') return false;
   return source.kind === 'file' && ['reward_model', 'custom_reward_function', 'sandbox_fusion'].includes(path[0]!);
 }
