@@ -15,12 +15,20 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 
 const interrupted = new AbortController();
-process.on('SIGINT', () => {
-  // The first Ctrl-C lets a command save its state, the second one does not wait for it.
+let wasKey = false;
+const stop = (signal: 'SIGINT' | 'SIGTERM'): void => {
+  // The first lets a command save its state, the second one does not wait for it.
   if (interrupted.signal.aborted) process.exit(EXIT.interrupted);
-  io.note('stopping; press Ctrl-C again to stop at once');
-  interrupted.abort(new Error('interrupted by Ctrl-C'));
-});
+  wasKey = signal === 'SIGINT';
+  io.note(
+    wasKey ? 'stopping; press Ctrl-C again to stop at once' : 'stopping, as SIGTERM asks; a second one stops at once',
+  );
+  interrupted.abort(new Error(`interrupted by ${wasKey ? 'Ctrl-C' : 'SIGTERM'}`));
+};
+// Schedulers and clouds announce the end with SIGTERM.
+process.on('SIGINT', stop);
+process.on('SIGTERM', stop);
 
 const exitCode = await runCommandLine(process.argv.slice(2), { io, signal: interrupted.signal });
-process.exitCode = interrupted.signal.aborted ? EXIT.interrupted : exitCode;
+// A server that ends when it is told to has done well; a command that was cut short says so itself.
+process.exitCode = wasKey ? EXIT.interrupted : exitCode;

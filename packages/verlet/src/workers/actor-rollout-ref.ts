@@ -85,9 +85,10 @@ export class ActorRolloutRefWorker {
     };
     this.model = await loadCausalLM(this.folder, placement);
     this.lora = await adaptModel(this.model, modelConfig);
+    const { path: referencePath } = (this.settings.ref.model ?? {}) as { path?: string };
     // With an adapter the base is the reference, and no second copy is held.
-    if (options.useReference && !this.lora) {
-      this.reference = await loadCausalLM(this.folder, placement);
+    if (options.useReference && (referencePath || !this.lora)) {
+      this.reference = await loadCausalLM(referencePath ? await resolveModel(referencePath) : this.folder, placement);
       this.reference.setTrainable(false);
     }
     const { optim } = actor;

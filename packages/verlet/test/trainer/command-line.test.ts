@@ -112,23 +112,26 @@ describe('verlet train', () => {
     expect(weights(killed, 5).equals(weights(whole, 5))).toBe(true);
   });
 
-  it('finishes the step and saves on SIGINT, and says how to go on', async () => {
-    const run = path.join(tiny.folder, 'cli-int');
-    rmSync(run, { recursive: true, force: true });
-    let sent = false;
-    const ended = await verlet(
-      tiny.words('trainer.total_training_steps=500', 'trainer.logger=[console]', `trainer.default_local_dir=${run}`),
-      (output, kill) => {
-        if (sent || !output.includes('step 2/500')) return;
-        sent = true;
-        kill('SIGINT');
-      },
-    );
-    expect(ended.output).toMatch(/run the same command again/);
-    const latest = readFileSync(path.join(run, 'latest_checkpointed_iteration.txt'), 'utf8').trim();
-    expect(Number(latest)).toBeGreaterThanOrEqual(2);
-    expect(existsSync(path.join(run, `global_step_${latest}`, 'trainer_state.json'))).toBe(true);
-  });
+  it.each(['SIGINT', 'SIGTERM'] as const)(
+    'finishes the step and saves on %s, and says how to go on',
+    async (signal) => {
+      const run = path.join(tiny.folder, `cli-${signal}`);
+      rmSync(run, { recursive: true, force: true });
+      let sent = false;
+      const ended = await verlet(
+        tiny.words('trainer.total_training_steps=500', 'trainer.logger=[console]', `trainer.default_local_dir=${run}`),
+        (output, kill) => {
+          if (sent || !output.includes('step 2/500')) return;
+          sent = true;
+          kill(signal);
+        },
+      );
+      expect(ended.output).toMatch(/run the same command again/);
+      const latest = readFileSync(path.join(run, 'latest_checkpointed_iteration.txt'), 'utf8').trim();
+      expect(Number(latest)).toBeGreaterThanOrEqual(2);
+      expect(existsSync(path.join(run, `global_step_${latest}`, 'trainer_state.json'))).toBe(true);
+    },
+  );
 
   it('explains a wrong key and a missing file', async () => {
     const wrong = await verlet(tiny.words('data.train_batchsize=4'));

@@ -1,9 +1,9 @@
 /** Settings whose effect is seen only in a whole run. */
 import { cpSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { liveTensors, manualSeed, saveSafetensors } from '@verlet/torch';
+import { liveTensors, manualSeed, noGrad, saveSafetensors } from '@verlet/torch';
 import { beforeAll, expect, it } from 'vitest';
-import { loadValueModel } from '../../src/models/index.js';
+import { loadCausalLM, loadValueModel, saveCausalLM } from '../../src/models/index.js';
 import { Tokenizer } from '../../src/models/tokenizer/index.js';
 import { loadEngine, startServer } from '../../src/rollout/index.js';
 import { train } from '../../src/trainer/train.js';
@@ -164,4 +164,25 @@ it('rollout.name=http samples from a server, which gets the new weights after ev
   expect(Math.max(...differences)).toBeLessThan(1e-4);
   expect(engine.stats.numGeneratedTokens).toBeGreaterThan(0);
   await engine.close();
+});
+
+it('ref.model.path is the reference, when it is another model than the one that is trained', async () => {
+  const folder = path.join(tiny.folder, 'reference');
+  cpSync(tiny.model, folder, { recursive: true });
+  manualSeed(9);
+  const other = await loadCausalLM(tiny.model);
+  for (const parameter of other.parameters()) noGrad(() => parameter.mul_(1.5));
+  await saveCausalLM(other, folder, { source: tiny.model });
+  other.dispose();
+  const divergence = async (...more: string[]) => {
+    const config = tiny.config(
+      'actor_rollout_ref.actor.use_kl_loss=true',
+      'trainer.total_training_steps=1',
+      `trainer.default_local_dir=${tiny.folder}/referred`,
+      ...more,
+    );
+    return (await train({ config, reward: countsDigits })).metrics['actor/kl_loss']!;
+  };
+  expect(await divergence()).toBeCloseTo(0, 6);
+  expect(await divergence(`actor_rollout_ref.ref.model={path:${folder}}`)).toBeGreaterThan(1e-3);
 });

@@ -81,10 +81,11 @@ export const rewardModelModel = group('Weights and tokenizer of a learned reward
   path: field(optionalText, null, 'Sequence-classification model to score with.', {
     differs: 'verl names a fixed folder',
   }),
-  input_tokenizer: field(
+  input_tokenizer: inert(
     optionalText,
     '${actor_rollout_ref.model.path}',
     'Tokenizer that made the tokens to be scored; null when both are the same.',
+    'the conversation is written with the tokenizer and template of the reward model',
   ),
   external_lib: inert(optionalText, null, 'Python package that registers models.', NO_PYTHON),
   trust_remote_code: inert(flag, false, 'Run Python that comes with a model.', NO_PYTHON),

@@ -72,10 +72,11 @@ export function optimizerGroup(learningRate: number) {
 
 export function fsdpGroup(seed: number | '${actor_rollout_ref.actor.fsdp_config.seed}' = 42) {
   return group("verl's FSDP settings: precision and seed count, placement flags do not.", {
-    model_dtype: field(
+    model_dtype: inert(
       z.enum(['fp32', 'bf16', 'fp16', 'float32', 'bfloat16', 'float16']),
       'fp32',
       'Precision of the parameters the optimiser updates.',
+      'the optimiser always updates float32 copies',
     ),
     dtype: field(
       z.enum(['fp32', 'bf16', 'fp16', 'float32', 'bfloat16', 'float16']),
@@ -83,7 +84,7 @@ export function fsdpGroup(seed: number | '${actor_rollout_ref.actor.fsdp_config.
       'Precision of forward and backward; on CPU float32 is used unless set.',
     ),
     seed: field(integer, seed, 'Seed of everything random in training on this model.'),
-    full_determinism: field(flag, false, 'Use deterministic kernels only, at some cost in speed.'),
+    full_determinism: inert(flag, false, 'Use deterministic kernels only, at some cost in speed.', 'not supported'),
     fsdp_size: inert(integer, -1, 'Ranks in one sharding group; -1 is all of them.', OWN_SHARDING),
     param_offload: inert(flag, false, 'Keep parameters in host memory between phases.', ONE_ENGINE),
     optimizer_offload: inert(flag, false, 'Keep optimiser state in host memory between phases.', ONE_ENGINE),

@@ -78,7 +78,7 @@ export const samplingFields = (defaults: { topK: number; topP: number }) => ({
     'Longest prompt and response together; null is the sum of both limits.',
   ),
   max_num_seqs: field(positiveInteger, 256, 'Sequences decoded together.'),
-  enable_chunked_prefill: field(flag, true, 'Prefill long prompts in pieces between decode steps.'),
+  enable_chunked_prefill: inert(flag, true, 'Prefill long prompts in pieces between decode steps.', 'always so'),
   enable_prefix_caching: field(flag, true, 'Reuse the KV cache of shared prefixes.'),
   load_format: inert(text, 'auto', 'How an inference engine first gets weights.', ONE_ENGINE),
   layered_summon: inert(flag, false, 'Gather weights layer by layer for the inference engine.', ONE_ENGINE),
@@ -172,7 +172,12 @@ const multiTurn = group('Conversations of several turns with tools or a simulate
 });
 
 const agent = group('Who runs trajectories.', {
-  num_workers: field(positiveInteger, 8, 'Trajectory groups run side by side in each process.'),
+  num_workers: inert(
+    positiveInteger,
+    8,
+    'Trajectory groups run side by side in each process.',
+    'all trajectories run side by side, up to max_concurrent_trajectories',
+  ),
   default_agent_loop: field(text, 'single_turn_agent', 'Loop for rows without agent_name.'),
   agent_loop_config_path: field(optionalText, null, 'File that registers agent loops of your own.'),
   trajectory_timeout: field(
@@ -208,7 +213,12 @@ const trace = group('Recording of trajectories for a tracing service.', {
 
 const checkpointEngine = group('How weights reach ranks that only sample.', {
   backend: field(text, 'naive', 'naive hands over the weights of this process; others are for remote ranks.'),
-  update_weights_bucket_megabytes: field(positiveInteger, 2048, 'Size of one transfer.'),
+  update_weights_bucket_megabytes: inert(
+    positiveInteger,
+    2048,
+    'Size of one transfer.',
+    'weights are shared or go as files',
+  ),
   engine_kwargs: inert(freeForm, {}, 'Options of NCCL, NIXL and other transports.', 'not used'),
   custom_backend_module: inert(optionalText, null, 'Python module of a transport.', 'no Python code is loaded'),
 });

@@ -92,9 +92,24 @@ export const trainer = group('The run: length, devices, logs, checkpoints.', {
   validation_data_dir: field(optionalText, null, 'Folder for all validation trajectories as JSON lines.'),
   max_actor_ckpt_to_keep: field(optionalInteger, null, 'Actor checkpoints to keep; null or 0 keeps all.'),
   max_critic_ckpt_to_keep: field(optionalInteger, null, 'Critic checkpoints to keep; null or 0 keeps all.'),
-  del_local_ckpt_after_load: field(flag, false, 'Delete a checkpoint once it is loaded.'),
-  esi_redundant_time: field(nonNegative, 0, 'Seconds before a cloud instance expires at which a save is forced.'),
-  ray_wait_register_center_timeout: field(positiveInteger, 300, 'Seconds to wait until all ranks have registered.'),
+  del_local_ckpt_after_load: inert(
+    flag,
+    false,
+    'Delete a checkpoint once it is loaded.',
+    'the folder that is read is the only copy',
+  ),
+  esi_redundant_time: inert(
+    nonNegative,
+    0,
+    'Seconds before a cloud instance expires at which a save is forced.',
+    'SIGTERM saves and stops after the step',
+  ),
+  ray_wait_register_center_timeout: inert(
+    positiveInteger,
+    300,
+    'Seconds to wait until all ranks have registered.',
+    'use trainer.worker_timeout',
+  ),
   use_legacy_worker_impl: inert(
     z.union([text, flag]),
     'auto',
