@@ -1,7 +1,7 @@
 /** What the updates of actor and critic share: counts over all ranks, and the step once the gradients are complete. */
-import { AdamW, clipGradNorm, lrSchedule, type nn, type Tensor, zeros } from '@verlet/torch';
+import { AdamW, clipGradNorm, lrSchedule, type nn, type Tensor, warmupSteps, zeros } from '@verlet/torch';
 import type { GlobalCounts } from '../algorithms/index.js';
-import type { PpoConfig } from '../config/index.js';
+import { type PpoConfig, UserError } from '../config/index.js';
 import type { MetricList } from './metric-list.js';
 import type { RowSource } from './packing.js';
 
@@ -26,27 +26,42 @@ export interface ScheduledOptimizer {
   rate(updates: number): number;
 }
 
-/** AdamW over what is trained, with its schedule, from the keys of an `optim` group. */
+/** The optimizer over what is trained, with its schedule, from the keys of an `optim` group. */
 export function createOptimizer(
   model: nn.Module,
   optim: PpoConfig['critic']['optim'],
-  totalSteps: number,
+  runSteps: number,
 ): ScheduledOptimizer {
+  const kind = optim.optimizer.toLowerCase();
+  if (kind === 'sgd')
+    throw new UserError('optim.optimizer=SGD is not there; AdamW and Adam (without weight decay) are', { exitCode: 2 });
+  const factor = rateSchedule(optim, optim.total_training_steps > 0 ? optim.total_training_steps : runSteps);
   const trainable = [...model.namedParameters()].filter(([, parameter]) => parameter.trainable);
-  const factor = lrSchedule({
-    type: optim.lr_scheduler_type as 'constant' | 'cosine',
-    totalSteps: Math.max(1, totalSteps),
-    warmupSteps: optim.lr_warmup_steps,
-    warmupRatio: optim.lr_warmup_steps_ratio,
-    minLrRatio: optim.min_lr_ratio ?? 0,
-    numCycles: optim.num_cycles,
-  });
   const optimizer = new AdamW(trainable, {
     lr: optim.lr,
     betas: optim.betas as [number, number],
-    weightDecay: optim.weight_decay,
+    eps: optim.eps,
+    // Megatron's `adam` decays as AdamW does.
+    weightDecay: optim.optimizer === 'Adam' ? 0 : optim.weight_decay,
   });
   return { optimizer, rate: (updates) => optim.lr * factor(updates) };
+}
+
+/** The factor on the learning rate of the update that comes after so many finished ones. */
+export function rateSchedule(optim: PpoConfig['critic']['optim'], runSteps: number): (updates: number) => number {
+  const totalSteps = Math.max(1, runSteps);
+  const warmup = { totalSteps, warmupSteps: optim.lr_warmup_steps, warmupRatio: optim.lr_warmup_steps_ratio };
+  const falling = { minLrRatio: optim.min_lr_ratio ?? 0, numCycles: optim.num_cycles };
+  const steady = warmupSteps({ type: 'constant', ...warmup });
+  const first = optim.init_lr_ratio ?? 0;
+  const climbing = (after: (updates: number) => number) => (updates: number) =>
+    updates < steady ? first + (1 - first) * (updates / steady) : after(updates);
+  const type = optim.lr_scheduler_type;
+  if (type !== 'wsd') return climbing(lrSchedule({ type, ...warmup, ...falling }));
+  // Warm-up, stable, decay: the peak is held for `stable_ratio` of what follows warm-up, then a cosine falls to the minimum.
+  const fallsFrom = steady + Math.floor((totalSteps - steady) * optim.stable_ratio);
+  const fall = lrSchedule({ type: 'cosine', totalSteps: Math.max(1, totalSteps - fallsFrom), ...falling });
+  return climbing((updates) => (updates < fallsFrom ? 1 : fall(updates - fallsFrom)));
 }
 
 /** Counts over the whole mini-batch on all ranks, so that the loss does not depend on how it is cut. */
