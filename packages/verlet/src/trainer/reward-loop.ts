@@ -1,6 +1,8 @@
 /** Station H: finished trajectories to scores on their last tokens. */
+
 import { type Tensor, tensor } from '@verlet/torch';
 import { type AgentRow, type Trajectory, tokenLevelScores } from '../agents/index.js';
+import { UserError } from '../config/index.js';
 import type { DataProto } from '../protocol/index.js';
 import {
   createRewardInput,
@@ -80,6 +82,11 @@ export class RewardLoop {
     );
     const answers = asked.length > 0 ? await this.manager.score(asked) : [];
     const samples = own.map((sample, k) => sample ?? early[k] ?? answers.shift()!);
+    // One failing reward is a mishap that is counted; when all fail, the function is broken and zeros would be learnt from.
+    if (samples.length > 1 && samples.every((sample) => sample.error !== undefined))
+      throw new UserError(
+        `the reward could not be computed for any of ${samples.length} samples: ${samples[0]!.error}`,
+      );
     const scores = new Float32Array(trajectories.length * responseWidth);
     const channels = samples.map((sample, row) => {
       const trajectory = withSample(trajectories[row]!, sample, own[row] !== null);

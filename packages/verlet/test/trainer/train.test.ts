@@ -97,6 +97,14 @@ describe('training', () => {
       expect(metrics[name], name).toBeTypeOf('number');
   });
 
+  it('stops when the reward fails for every sample', async () => {
+    const config = tiny.config(`trainer.default_local_dir=${tiny.folder}/no-reward`);
+    const broken = (): number => {
+      throw new Error('the scoring service is gone');
+    };
+    await expect(train({ config, reward: broken })).rejects.toThrow(/any of 32 samples.*the scoring service is gone/);
+  });
+
   it('leaves no tensors behind', async () => {
     const before = liveTensors().count;
     const config = tiny.config(
