@@ -54,7 +54,10 @@ function prepareEnvironment(): CpuSafety {
   const safety = findCpuSafety(path.join(folder, 'verlet_probe'), buildRecord.version);
   const names = Object.entries({ ...waiting(), ...safety.environment });
   if (names.length === 0) return safety;
-  const addon = require(path.join(folder, 'verlet_environment.node')) as EnvironmentAddon;
+  const setter = path.join(folder, 'verlet_environment.node');
+  // Without it the addon itself is missing too, and loading that says what to do.
+  if (!existsSync(setter)) return safety;
+  const addon = require(setter) as EnvironmentAddon;
   for (const [name, value] of names) {
     process.env[name] = value;
     // setenv while other threads read the environment is a race; a later worker finds the value in place.

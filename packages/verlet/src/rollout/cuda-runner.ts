@@ -14,6 +14,7 @@ import {
   tensor,
   zeros,
 } from '@verlet/torch';
+import type { ModelConfig } from '../models/config.js';
 import type { CausalLM } from '../models/transformer.js';
 import { DecodeAttention, PrefillAttention, type TokenRun } from './cuda-attention.js';
 import { DecodeInputs, type DeviceInputs, type StagedStep } from './decode-inputs.js';
@@ -61,6 +62,13 @@ class Launched implements LaunchedStep {
   }
 }
 
+/** Why this shape cannot be sampled on CUDA, or null when it can. */
+export function cudaObstacle({ headDim, numHeads, numKvHeads }: ModelConfig): string | null {
+  const group = numHeads / numKvHeads;
+  if ([64, 128].includes(headDim) && group <= 16) return null;
+  return `generation on CUDA has kernels for heads of 64 and 128 dimensions and up to 16 query heads per key-value head; this model has ${headDim} and ${group}`;
+}
+
 export class CudaRunner implements ModelRunner {
   private cache: KvCache | null = null;
   private inputs: DecodeInputs | null = null;
@@ -75,13 +83,10 @@ export class CudaRunner implements ModelRunner {
     private readonly model: CausalLM,
     private readonly options: CudaRunnerOptions,
   ) {
-    const { headDim, numHeads, numKvHeads } = model.config;
     if (model.dtype !== 'bfloat16')
       throw new TypeError(`generation on CUDA runs in bfloat16, the model is ${model.dtype}`);
-    if (![64, 128].includes(headDim) || numHeads / numKvHeads > 16)
-      throw new TypeError(
-        `generation on CUDA has kernels for heads of 64 and 128 dimensions and up to 16 query heads per key-value head; this model has ${headDim} and ${numHeads / numKvHeads}`,
-      );
+    const obstacle = cudaObstacle(model.config);
+    if (obstacle) throw new TypeError(obstacle);
     this.sizes = batchBuckets(options.maxNumSeqs);
   }
 

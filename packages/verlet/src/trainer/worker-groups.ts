@@ -9,6 +9,9 @@ import {
   rayLauncher,
   type WorkerGroup,
 } from '../controller/index.js';
+import { readConfigFile } from '../models/checkpoint.js';
+import { resolveModel } from '../models/hub/index.js';
+import { cudaObstacle } from '../rollout/cuda-runner.js';
 import { ActorRolloutRefWorker } from '../workers/actor-rollout-ref.js';
 import type { RolloutExtensions } from '../workers/agent-rollout.js';
 import { CriticWorker } from '../workers/critic-worker.js';
@@ -20,9 +23,14 @@ export interface WorkerGroups {
   close(): Promise<void>;
 }
 
-function deviceOf(wanted: string): string {
+async function deviceOf(config: PpoConfig): Promise<string> {
+  const wanted = config.trainer.device;
   if (wanted !== 'auto') return wanted;
-  return buildInfo().cudaAvailable ? 'cuda' : 'cpu';
+  if (!buildInfo().cudaAvailable) return 'cpu';
+  const obstacle = cudaObstacle(await readConfigFile(await resolveModel(config.actor_rollout_ref.model.path)));
+  if (obstacle === null) return 'cuda';
+  console.warn(`training on the CPU: ${obstacle}`);
+  return 'cpu';
 }
 
 function checkResources(config: PpoConfig, device: string): number {
@@ -60,7 +68,7 @@ export async function openWorkerGroups(
   extensions: RolloutExtensions = {},
   onCall?: GroupOptions['onCall'],
 ): Promise<WorkerGroups> {
-  const device = deviceOf(config.trainer.device);
+  const device = await deviceOf(config);
   const worldSize = checkResources(config, device);
   const options = {
     launcher: launcherOf(config),
