@@ -6,7 +6,7 @@ const python = process.env.VERLET_PYTHON ?? 'python3';
 
 /** What a peer should find: not the OpenMP setting that our own addon makes for its process. */
 export function peerEnvironment() {
-  const { OMP_WAIT_POLICY: _, ...environment } = process.env;
+  const { GOMP_SPINCOUNT: _, ...environment } = process.env;
   return environment;
 }
 
