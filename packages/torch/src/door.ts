@@ -14,6 +14,7 @@ native.setErrorClass(TorchError as new (message: string, kind: string) => Error)
 const interned = new Map<string, number>();
 
 function reserve(count: number): void {
+  if (!(count >= 0)) throw new TorchError('an operator wants an array here');
   if (cursor + count <= buffer.length) return;
   const larger = native.argumentBuffer(2 * (cursor + count));
   larger.set(buffer);
@@ -170,6 +171,10 @@ export function operator(name: string): (...args: OperatorArgument[]) => unknown
   return invoke;
 }
 
+function isArrayOf(value: unknown, holds: (item: unknown) => boolean): boolean {
+  return Array.isArray(value) ? value.every(holds) : ArrayBuffer.isView(value);
+}
+
 function putArgument(name: string, argument: OperatorInfo['arguments'][number], value: OperatorArgument): void {
   const refuse = (expected: string): never => {
     throw new TorchError(`${name}: argument '${argument.name}' wants ${expected}, got ${typeof value}`);
@@ -206,13 +211,17 @@ function putArgument(name: string, argument: OperatorInfo['arguments'][number], 
       break;
     case 'I':
     case 'F':
-      putNumbers(typeof value === 'number' ? [value] : (value as readonly number[]));
+      if (typeof value === 'number') putNumbers([value]);
+      else if (isArrayOf(value, (item) => typeof item === 'number')) putNumbers(value as readonly number[]);
+      else refuse('an array of numbers');
       break;
     case 'B':
+      if (!isArrayOf(value, (item) => typeof item === 'boolean')) refuse('an array of booleans');
       putFlags(value as readonly boolean[]);
       break;
     case 'L':
     case 'O':
+      if (!isArrayOf(value, (item) => item === null || item instanceof Tensor)) refuse('an array of tensors');
       putTensors(value as readonly (Tensor | null)[]);
       break;
     default:

@@ -389,3 +389,18 @@ describe('printing', () => {
     expect(String(gone)).toBe('tensor(disposed)');
   });
 });
+
+describe('arguments of the wrong kind', () => {
+  it('are refused before anything reaches libtorch', () => {
+    const wrong = [
+      () => operator('aten::permute')(ones([2, 2]), ones([2])),
+      () => operator('aten::cat')(ones([2])),
+      () => operator('aten::cat')([1 as never]),
+      () => operator('aten::add.Tensor')(1, ones([2])),
+      () => aten.cat(undefined as never),
+      () => aten.permute(ones([2, 2]), ones([2]) as never),
+    ];
+    for (const call of wrong) expect(() => scope(call)).toThrow();
+    expect(scope(() => ones([3]).sum().item())).toBe(3);
+  });
+});
