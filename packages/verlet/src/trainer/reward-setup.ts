@@ -105,12 +105,12 @@ function managerName(config: PpoConfig, scorer: Scorer): string {
 function managerOptions(config: PpoConfig, scorer: Scorer): Record<string, unknown> {
   const { reward_kwargs, timeout, max_concurrent, max_rpm, max_tpm, estimated_tokens_per_request } =
     config.reward_model;
-  const given = { max_concurrent, max_rpm, max_tpm, estimated_tokens_per_request };
+  const given = { ...reward_kwargs, max_concurrent, max_rpm, max_tpm, estimated_tokens_per_request };
   return {
-    ...reward_kwargs,
     ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null)),
     max_resp_len: reward_kwargs.max_resp_len ?? config.data.max_response_length,
     timeout_s: timeout,
+    total_timeout_s: timeout,
     fields: scorer.needs,
   };
 }

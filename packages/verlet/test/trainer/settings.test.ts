@@ -1,5 +1,7 @@
 /** Settings whose effect is seen only in a whole run. */
 import { cpSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { liveTensors, manualSeed, noGrad, saveSafetensors } from '@verlet/torch';
 import { beforeAll, expect, it } from 'vitest';
@@ -185,4 +187,35 @@ it('ref.model.path is the reference, when it is another model than the one that 
   };
   expect(await divergence()).toBeCloseTo(0, 6);
   expect(await divergence(`actor_rollout_ref.ref.model={path:${folder}}`)).toBeGreaterThan(1e-3);
+});
+
+it('a scoring service named in the configuration scores, by the ids of its tasks', async () => {
+  const asked: string[] = [];
+  const service = createServer(async (request, response) => {
+    let body = '';
+    for await (const chunk of request) body += chunk;
+    const { samples } = JSON.parse(body) as { samples: { id: string; solution_str: string }[] };
+    asked.push(...samples.map((sample) => sample.id));
+    response.setHeader('content-type', 'application/json');
+    response.end(
+      JSON.stringify({ results: samples.map((sample) => ({ id: sample.id, score: countsDigits(sample) })) }),
+    );
+  });
+  await new Promise<void>((resolve) => service.listen(0, '127.0.0.1', resolve));
+  try {
+    const config = tiny.config(
+      'reward_model.reward_manager=remote',
+      `reward_model.reward_kwargs.url=http://127.0.0.1:${(service.address() as AddressInfo).port}/score`,
+      'reward_model.reward_kwargs.batch_size=8',
+      'trainer.total_training_steps=1',
+      `trainer.default_local_dir=${tiny.folder}/service`,
+    );
+    const { metrics } = await train({ config });
+    expect(metrics['reward/error_count']).toBe(0);
+    expect(metrics['critic/score/max']).toBeGreaterThan(0);
+    expect(new Set(asked).size).toBe(32);
+  } finally {
+    service.closeAllConnections();
+    await new Promise((resolve) => service.close(resolve));
+  }
 });

@@ -52,6 +52,21 @@ export const rewardModel = group('How responses are scored: by functions, and op
       null,
       'Response limit the buffer counts from; null is max_response_length.',
     ),
+    url: field(optionalText, null, 'remote and swedev managers: the scoring service, by POST.', {
+      differs: 'not in verl',
+    }),
+    batch_size: field(positiveInteger, 1, 'remote and swedev managers: samples per request.', {
+      differs: 'not in verl',
+    }),
+    id_key: field(
+      optionalText,
+      null,
+      'remote manager: key of extra_info that names the task at the service; null makes ids up.',
+      { differs: 'not in verl' },
+    ),
+    strict: field(flag, false, 'Fail the step with the first reward that cannot be computed.', {
+      differs: 'not in verl',
+    }),
   }),
   reward_mode: field(
     z.enum(['mixed', 'turn', 'trajectory']),
