@@ -8,7 +8,15 @@ export * from './judges/index.js';
 export * from './managers/index.js';
 export { RateLimiter, type RateLimits } from './rate-limiter.js';
 export * from './sandbox/index.js';
-export { type CodeScore, type CodeScoreOptions, closeSharedSandbox, extractCode, primeCode } from './scores/code.js';
+export {
+  type CodeScore,
+  type CodeScoreOptions,
+  closeSharedSandbox,
+  configureSharedSandbox,
+  extractCode,
+  primeCode,
+  sharedSandbox,
+} from './scores/code.js';
 export * from './scores/index.js';
 export { describeTrial, inputFromRow, type TrialColumns } from './trial.js';
 export * from './types.js';

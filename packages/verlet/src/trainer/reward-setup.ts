@@ -5,6 +5,7 @@ import { resolveModel } from '../models/hub/index.js';
 import { loadRewardModel } from '../models/reward-model.js';
 import type { Tokenizer } from '../models/tokenizer/index.js';
 import {
+  configureSharedSandbox,
   createRewardManager,
   createRewardModelScorer,
   createScorer,
@@ -44,6 +45,11 @@ export async function openReward(
     encodePrompt: (messages) => tokenizer.encodeChat(messages as never, { addGenerationPrompt: true }),
     decode,
   };
+  const { url, max_concurrent, memory_limit_mb } = config.reward_model.sandbox_fusion;
+  await configureSharedSandbox({
+    limits: { memoryMb: memory_limit_mb },
+    ...(url ? { level: 'remote', remote: { url, maxConcurrent: max_concurrent } } : {}),
+  });
   const scorer = await openScorer(config, context, options);
   const manager = createRewardManager(managerName(config, scorer), scorer, managerOptions(config, scorer));
   const { reward_mode, channel_weights } = config.reward_model;

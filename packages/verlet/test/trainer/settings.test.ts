@@ -7,6 +7,7 @@ import { liveTensors, manualSeed, noGrad, saveSafetensors } from '@verlet/torch'
 import { beforeAll, expect, it } from 'vitest';
 import { loadCausalLM, loadValueModel, saveCausalLM } from '../../src/models/index.js';
 import { Tokenizer } from '../../src/models/tokenizer/index.js';
+import { configureSharedSandbox, sharedSandbox } from '../../src/rewards/index.js';
 import { loadEngine, startServer } from '../../src/rollout/index.js';
 import { train } from '../../src/trainer/train.js';
 import { countsDigits, type TinySetup, tinySetup } from './tiny.js';
@@ -217,5 +218,19 @@ it('a scoring service named in the configuration scores, by the ids of its tasks
   } finally {
     service.closeAllConnections();
     await new Promise((resolve) => service.close(resolve));
+  }
+});
+
+it('a sandbox service named in the configuration runs the code of rewards', async () => {
+  const config = tiny.config(
+    'reward_model.sandbox_fusion.url=http://127.0.0.1:9/run_code',
+    'trainer.total_training_steps=1',
+    `trainer.default_local_dir=${tiny.folder}/fusion`,
+  );
+  await train({ config, reward: countsDigits });
+  try {
+    expect((await sharedSandbox()).describe().python.level).toBe('remote');
+  } finally {
+    await configureSharedSandbox({});
   }
 });

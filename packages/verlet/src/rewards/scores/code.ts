@@ -5,6 +5,7 @@ import {
   type PlainValue,
   type Program,
   type Sandbox,
+  type SandboxOptions,
 } from '../sandbox/index.js';
 import { RewardError, type RewardInput } from '../types.js';
 import { isSameOutput, isSameValue } from './code-comparison.js';
@@ -169,10 +170,17 @@ function parseExactly(text: unknown): PlainValue {
 }
 
 let shared: Promise<Sandbox> | undefined;
+let sharedOptions: SandboxOptions = {};
+
+/** Which sandbox `sharedSandbox` opens from now on, for example a service of your own; one that is open is closed. */
+export async function configureSharedSandbox(options: SandboxOptions): Promise<void> {
+  sharedOptions = options;
+  await closeSharedSandbox();
+}
 
 /** One sandbox for all rewards of this process. Its boxes end with the process. */
 export function sharedSandbox(): Promise<Sandbox> {
-  shared ??= createSandbox().catch((error) => {
+  shared ??= createSandbox(sharedOptions).catch((error) => {
     shared = undefined;
     throw error;
   });
