@@ -64,11 +64,12 @@ export const samplingFields = (defaults: { topK: number; topP: number }) => ({
     'Precision of generation; it is that of the shared model.',
   ),
   gpu_memory_utilization: field(z.number().gt(0).max(1), 0.5, 'Share of device memory that the KV cache may take.'),
-  enforce_eager: field(flag, false, 'Do not capture decode steps as CUDA graphs.'),
-  cudagraph_capture_sizes: field(
+  enforce_eager: inert(flag, false, 'Do not capture decode steps as CUDA graphs.', 'decode steps are always captured'),
+  cudagraph_capture_sizes: inert(
     z.array(positiveInteger).nullable(),
     null,
     'Batch sizes to capture as graphs; null picks them.',
+    'sizes up to max_num_seqs are captured when they are first needed',
   ),
   free_cache_engine: field(flag, true, 'Free the KV cache while training.'),
   max_num_batched_tokens: field(positiveInteger, 8192, 'Tokens prefilled in one engine step.'),
