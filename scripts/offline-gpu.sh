@@ -28,7 +28,7 @@ tar --create --file=- \
   --exclude='*.map' --exclude='*.d.ts' --exclude='*.d.mts' --exclude='*.d.cts' --exclude='*.md' --exclude='*.flow' \
   --exclude='*darwin*' --exclude='*win32*' --exclude='*musl*' --exclude='*android*' --exclude='*arm64*' --exclude='*arm-*' \
   --exclude='*freebsd*' --exclude='packages/*/build' --exclude='.tsbuildinfo' --exclude='*.tsbuildinfo' \
-  "${packages[@]}" package.json vitest.config.ts packages scripts "$@" | xz -T0 -6 >"$out/verlet.tar.xz"
+  "${packages[@]}" package.json vitest.config.ts tsconfig.json tsconfig.base.json bench packages scripts "$@" | xz -T0 -6 >"$out/verlet.tar.xz"
 
 node=$(node -p process.execPath)
 strip -o "$out/node" "$node" 2>/dev/null || cp "$node" "$out/node"
