@@ -14,8 +14,11 @@ export interface BubblewrapProbe {
   reasons: string[];
 }
 
-/** The spare uid a box runs as when the caller is root. High enough to belong to nobody. */
-const spareUid = 64_738;
+/**
+ * The spare uid a box runs as when the caller is root. High enough to belong to nobody, and another one in every process: the
+ * limit on processes counts by uid, and a fork bomb in one trainer must not starve the boxes of another.
+ */
+const spareUid = 61_184 + (process.pid % 4096);
 
 /** Tries the real thing: finds the programs, starts a box, runs one Python and one JavaScript program in it. */
 export async function probeBubblewrap(
