@@ -204,6 +204,15 @@ def run_job(job, spare, control):
             del captured[fd][limits['outputBytes']:]
             why = 'output-limit'
         return True
+    def obey(lines):
+        for text in lines:
+            message = json.loads(text)
+            if 'reply' in message: pending[spare.wire_in] += (message['reply'] + '\n').encode('utf-8', 'surrogatepass')
+            if message.get('end'): ending[spare.wire_in] = True
+        pump(spare.wire_in)
+    # Lines that came with the job are in the buffer already: poll would never announce them, and both boxes would wait.
+    *early, control.buffer = control.buffer.split(b'\n')
+    obey(early)
     while why is None:
         now = time.monotonic()
         if now >= deadline: why = 'timeout'; break
@@ -217,11 +226,7 @@ def run_job(job, spare, control):
             if fd == control.fd:
                 lines = control.feed()
                 if lines is None: os._exit(0)
-                for text in lines:
-                    message = json.loads(text)
-                    if 'reply' in message: pending[spare.wire_in] += (message['reply'] + '\n').encode('utf-8', 'surrogatepass')
-                    if message.get('end'): ending[spare.wire_in] = True
-                pump(spare.wire_in)
+                obey(lines)
             elif fd in (spare.stdin, spare.wire_in): pump(fd)
             elif fd == pidfd: pass
             elif fd in open_fds: take(fd)
