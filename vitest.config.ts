@@ -13,8 +13,6 @@ export default defineConfig({
     maxWorkers: 2,
     // Two test files run at a time on two cores: more threads inside each would only wait for one another.
     env: { OMP_NUM_THREADS: '1' },
-    // Box starts of the sandbox and other deadlines of real processes can be missed on a machine that is busy with something else.
-    retry: process.env.CI ? 2 : 0,
     testTimeout: 120_000,
     hookTimeout: 120_000,
     reporters: ['default', './scripts/vitest-reporter.mjs'],
