@@ -24,6 +24,9 @@ export type CallObserver = (rank: number, role: string, method: string) => () =>
 
 const causeNoticeMs = 2000;
 
+/** Errors that a rank has because of another: of a broken collective, and of an update that a peer could not compute. */
+const consequences: ReadonlySet<string> = new Set(['DistributedError', 'PeerFailedError']);
+
 /** Failure of one rank is the failure of all: nobody knows what the others have done, so they are stopped. */
 export class Ranks {
   private failure: Error | null = null;
@@ -61,10 +64,10 @@ export class Ranks {
     }
   }
 
-  /** A rank that lost a peer in a collective often reports before the peer's own end is known: wait for that a moment. */
+  /** A rank that lost a peer, or heard of its failure, often reports before the peer itself: wait for that one a moment. */
   private async rootCause(first: Error, calls: readonly Promise<unknown>[]): Promise<Error> {
     const isConsequence = (error: Error): boolean =>
-      error instanceof WorkerError && error.workerErrorName === 'DistributedError';
+      error instanceof WorkerError && consequences.has(error.workerErrorName ?? '');
     if (!isConsequence(first)) return first;
     return await new Promise<Error>((resolve) => {
       const timer = setTimeout(() => resolve(first), causeNoticeMs);

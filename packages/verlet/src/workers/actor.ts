@@ -15,13 +15,14 @@ import { PackedAttention } from '../models/attention.js';
 import type { CausalLM } from '../models/transformer.js';
 import type { DataProto } from '../protocol/index.js';
 import type { MetricList } from './metric-list.js';
-import { globalCounts, NonFiniteError, takeStep, type UpdateOptions } from './optimizer-step.js';
+import { globalCounts, NonFiniteError, takeStep, togetherOrNotAtAll, type UpdateOptions } from './optimizer-step.js';
 import { pack, packRows, type RowSource, rowSource, unpack } from './packing.js';
 
 export interface ActorUpdateConfig extends PolicyLossConfig {
   loss_agg_mode: LossAggMode;
   loss_scale_factor?: number | null;
   entropy_coeff: number;
+  calculate_entropy: boolean;
   use_kl_loss: boolean;
   kl_loss_coef: number;
   kl_loss_type: string;
@@ -49,7 +50,9 @@ export class ActorUpdater {
     const counts = globalCounts(source, microBatches.flat(), options, this.config.loss_scale_factor);
     this.model.clearGradients();
     metrics.addParts(
-      microBatches.map((micro) => scope(() => this.accumulate(batch, source, micro, counts, metrics, options))),
+      togetherOrNotAtAll('actor', options, () =>
+        microBatches.map((micro) => scope(() => this.accumulate(batch, source, micro, counts, metrics, options))),
+      ),
     );
     takeStep(this.model, this.optimizer, 'actor', this.config.grad_clip, metrics, options);
   }
@@ -69,7 +72,7 @@ export class ActorUpdater {
     const hidden = pass.hidden.indexSelect(0, packed.predictors);
     // Without a scoring pass before, this one is where entropy and the difference to the sampler can be seen.
     const isFirstPass = !batch.batch.has('old_log_probs');
-    const useEntropy = config.entropy_coeff !== 0 || isFirstPass;
+    const useEntropy = config.entropy_coeff !== 0 || config.calculate_entropy || isFirstPass;
     const head = new nn.LogProbHead(hidden, model.headWeight, packed.targets, {
       temperature: options.temperature,
       entropy: useEntropy,
@@ -87,6 +90,7 @@ export class ActorUpdater {
     const { loss, losses, report } = this.loss({ logProb, entropy, mask, column, counts });
     metrics.add(report);
     if (isFirstPass) metrics.add(firstPassMetrics(logProb, entropy, column('rollout_log_probs'), mask));
+    else if (config.calculate_entropy) metrics.add(firstPassMetrics(logProb, entropy, null, mask));
     const inputs = entropy ? [logProb, entropy] : [logProb];
     const [gradLogProb, gradEntropy] = grad([loss], inputs, [], { allowUnused: true });
     const gradHidden = head.backward(

@@ -5,7 +5,7 @@ import { PackedAttention } from '../models/attention.js';
 import type { ValueModel } from '../models/value-model.js';
 import type { DataProto } from '../protocol/index.js';
 import type { MetricList } from './metric-list.js';
-import { globalCounts, NonFiniteError, takeStep, type UpdateOptions } from './optimizer-step.js';
+import { globalCounts, NonFiniteError, takeStep, togetherOrNotAtAll, type UpdateOptions } from './optimizer-step.js';
 import { pack, packRows, rowSource, unpack } from './packing.js';
 
 export interface CriticUpdateConfig {
@@ -52,13 +52,13 @@ export class CriticUpdater {
     const source = rowSource(batch);
     const counts = globalCounts(source, microBatches.flat(), options);
     this.model.clearGradients();
-    const losses = microBatches.map((micro) =>
+    const accumulate = (micro: readonly number[]): Record<string, number> =>
       scope(() => {
         const { model } = this;
         const packed = packRows(source, micro, model.device);
         const context = new PackedAttention(packed.lengths, model.device);
-        const pass = model.model.forwardForTraining(packed.inputIds, context, { recompute: options.recompute });
-        const hidden = pass.hidden.indexSelect(0, packed.predictors).setRequiresGrad();
+        const forward = model.model.forwardForTraining(packed.inputIds, context, { recompute: options.recompute });
+        const hidden = forward.hidden.indexSelect(0, packed.predictors).setRequiresGrad();
         const predicted = model.values(hidden);
         const vpreds = unpack(predicted.detach(), packed).setRequiresGrad();
         const index = nn.indexTensor(micro);
@@ -85,8 +85,8 @@ export class CriticUpdater {
         parameters.forEach((parameter, k) => {
           parameter.accumulate(own[k]!);
         });
-        pass.backward(
-          zeros(pass.hidden.shape, { dtype: gradHidden!.dtype, device: model.device }).indexAdd_(
+        forward.backward(
+          zeros(forward.hidden.shape, { dtype: gradHidden!.dtype, device: model.device }).indexAdd_(
             0,
             packed.predictors,
             gradHidden!,
@@ -95,9 +95,8 @@ export class CriticUpdater {
         context.dispose();
         packed.dispose();
         return { 'critic/vf_loss': value };
-      }),
-    );
-    metrics.addParts(losses);
+      });
+    metrics.addParts(togetherOrNotAtAll('critic', options, () => microBatches.map(accumulate)));
     takeStep(this.model, this.optimizer, 'critic', this.config.grad_clip, metrics, options);
   }
 }

@@ -20,6 +20,40 @@ export class NonFiniteError extends Error {
   override readonly name = 'NonFiniteError';
 }
 
+/** What a rank throws because another one failed; that one's own error is the one to read. */
+export class PeerFailedError extends Error {
+  override readonly name = 'PeerFailedError';
+}
+
+/**
+ * Runs this rank's share of a mini-batch. Ranks meet only once their gradients are complete: one that fails before says so
+ * here, so that the others neither wait for it until the collective's deadline nor take a step without it.
+ */
+export function togetherOrNotAtAll<T>(
+  role: string,
+  options: Pick<UpdateOptions, 'dpSize' | 'sumOverRanks'>,
+  body: () => T,
+): T {
+  if (options.dpSize === 1) return body();
+  let result: T;
+  try {
+    result = body();
+  } catch (error) {
+    try {
+      options.sumOverRanks(1);
+    } catch {
+      // A rank that cannot reach its peers either still has its own error to tell.
+    }
+    throw error;
+  }
+  const failed = options.sumOverRanks(0);
+  if (failed > 0)
+    throw new PeerFailedError(
+      `${failed} of ${options.dpSize} ranks could not compute their share of the ${role}'s update`,
+    );
+  return result;
+}
+
 export interface ScheduledOptimizer {
   optimizer: AdamW;
   /** Learning rate of the update that comes after so many finished ones. */

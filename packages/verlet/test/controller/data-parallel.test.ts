@@ -3,10 +3,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { manualSeed, openSafetensors, randint, randn, scope, type Tensor, tensor } from '@verlet/torch';
+import { full, manualSeed, openSafetensors, randint, randn, scope, type Tensor, tensor } from '@verlet/torch';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { composeConfig, type PpoConfig } from '../../src/config/index.js';
 import { createColocatedWorkers, processLauncher } from '../../src/controller/index.js';
+import { Ranks } from '../../src/controller/worker-group.js';
 import { saveCausalLM } from '../../src/models/checkpoint.js';
 import { createCausalLM } from '../../src/models/index.js';
 import { CHATML_TEMPLATE, trainBpe } from '../../src/models/tokenizer/index.js';
@@ -182,4 +183,39 @@ describe('two ranks and one', () => {
       for (const [k, norm] of [...alone, ...alone].entries()) expect(both[k]! / norm).toBeCloseTo(1, 4);
     }
   });
+});
+
+it('a rank whose loss is not finite tells the others, who would wait for its gradients', async () => {
+  const config = configOf(4);
+  const roles = [{ role: 'actor', workerClass: ActorRolloutRefWorker as never, config }];
+  const limit = 600_000;
+  const set = await processLauncher().launch(roles, { worldSize: 2, device: 'cpu', timeoutMs: limit });
+  const ranks = new Ranks(set);
+  try {
+    await ranks.call(
+      'actor',
+      'initModel',
+      [0, 1].map(() => [{ totalSteps: 10, useReference: false }]),
+      limit,
+    );
+    const parts = [updateBatch(4), updateBatch(4)];
+    parts[1]!.set('advantages', full([4, responseLength], Number.NaN));
+    const outcomes = await Promise.allSettled(
+      parts.map((part, rank) => set.call(rank, 'actor', 'updateActor', [part], limit)),
+    );
+    expect(outcomes.map((outcome) => (outcome as PromiseRejectedResult).reason.workerErrorName)).toEqual([
+      'PeerFailedError',
+      'NonFiniteError',
+    ]);
+    // Both are heard at nearly the same time; the group names the one with the cause.
+    const failure = ranks.call(
+      'actor',
+      'updateActor',
+      parts.map((part) => [part]),
+      limit,
+    );
+    await expect(failure).rejects.toMatchObject({ rank: 1, workerErrorName: 'NonFiniteError' });
+  } finally {
+    await ranks.close();
+  }
 });
