@@ -1,6 +1,6 @@
 // A training step on packed sequences, Qwen2.5-0.5B shape in bfloat16, beside plain transformers in the same run.
-//   node bench/train-step.mjs [--device cuda:0] [--rows 16] [--length 1024] [--no-peer]
-// Twice: keeping what backward needs, and lean, keeping layer boundaries only and computing the rest again.
+//   node bench/train-step.mjs [--device cuda:0] [--rows 16] [--length 1024] [--recompute none,selective,full] [--no-peer]
+// Once for each way of keeping activations, with room for the logits to match.
 import { parseArgs } from 'node:util';
 import {
   AdamW,
@@ -26,6 +26,9 @@ const { values: options } = parseArgs({
     rows: { type: 'string', default: '16' },
     length: { type: 'string', default: '1024' },
     repeats: { type: 'string', default: '5' },
+    recompute: { type: 'string', default: 'none,selective,full' },
+    'head-tokens': { type: 'string' },
+    'head-bytes': { type: 'string' },
     'no-peer': { type: 'boolean', default: false },
   },
 });
@@ -49,15 +52,26 @@ const clock = () => {
 
 const parts = { forward: [], head: [], headBackward: [], backward: [], optimizer: [] };
 
-function step(lean) {
+/** Logits: tokens at a time, and bytes of them that wait for backward instead of being computed again. */
+const heads = {
+  none: {},
+  selective: { chunkTokens: 2048, keepBytes: 2 * 2 ** 30 },
+  full: { chunkTokens: 1024, keepBytes: 0 },
+};
+for (const head of Object.values(heads)) {
+  if (options['head-tokens']) head.chunkTokens = Number(options['head-tokens']);
+  if (options['head-bytes']) head.keepBytes = Number(options['head-bytes']);
+}
+
+function step(recompute) {
   const marks = [clock()];
   scope(() => {
     const context = new PackedAttention(new Array(rows).fill(length), device);
-    const pass = model.model.forwardForTraining(ids, context, { recompute: lean });
+    const pass = model.model.forwardForTraining(ids, context, { recompute });
     marks.push(clock());
     const head = new nn.LogProbHead(pass.hidden, model.headWeight, targets, {
       train: true,
-      ...(lean ? { keepBytes: 0, chunkTokens: 1024 } : {}),
+      ...heads[recompute],
     });
     marks.push(clock());
     // The gradient of the mean negative log-probability.
@@ -85,12 +99,13 @@ const gigabytes = (bytes) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 const describe = (seconds) =>
   `${(seconds * 1000).toFixed(1)} ms, ${Math.round(tokens / seconds).toLocaleString('en')} tok/s, ${((100 * tokens * flopsPerToken) / seconds / peakFlops).toFixed(1)}% MFU`;
 
-function measure(name, lean) {
-  for (let k = 0; k < 3; k++) step(lean);
+function measure(recompute) {
+  const name = `Verlet, recompute ${recompute}`;
+  for (let k = 0; k < 3; k++) step(recompute);
   for (const list of Object.values(parts)) list.length = 0;
   emptyCudaCache();
   resetPeakMemory(device);
-  for (let k = 0; k < repeats; k++) step(lean);
+  for (let k = 0; k < repeats; k++) step(recompute);
   const medians = Object.fromEntries(Object.entries(parts).map(([part, list]) => [part, median(list)]));
   const seconds = medians.forward + medians.head + medians.headBackward + medians.backward;
   const peak = cudaMemory(device).peakAllocated;
@@ -102,7 +117,7 @@ function measure(name, lean) {
   return { name, seconds, peak };
 }
 
-const measured = [measure('Verlet', false), measure('Verlet, lean', true)];
+const measured = options.recompute.split(',').map(measure);
 optimizer.dispose();
 model.dispose();
 emptyCudaCache();

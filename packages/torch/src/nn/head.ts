@@ -24,8 +24,8 @@ export interface LogProbHeadOptions {
   /** Keep what backward needs. Off for scoring only. */
   train?: boolean;
   /**
-   * Bytes of probabilities (on CUDA: logits) that may be kept between forward and backward; beyond that they are computed
-   * again. Default 256 MiB, on CUDA an eighth of what is free.
+   * Bytes of probabilities (on CUDA: logits) that may be kept between forward and backward; those of the chunks beyond that are
+   * computed again. Default 256 MiB, on CUDA an eighth of what is free.
    */
   keepBytes?: number;
 }
@@ -44,6 +44,8 @@ const cudaChunkBytes = 2 ** 30;
 
 export class LogProbHead {
   private kept: (Tensor | null)[] = [];
+  /** Bytes that may still be kept for backward. */
+  private spare: number;
   private readonly chunk: number;
   private readonly scale: number;
   /** One kernel from logits to log-probs, one back; elsewhere libtorch's own operators in float32. */
@@ -68,9 +70,8 @@ export class LogProbHead {
     const bytes = this.fused ? cudaChunkBytes / (weight.nbytes / weight.numel) : chunkBytes / 4;
     this.chunk = options.chunkTokens ?? Math.max(64, Math.floor(bytes / vocabulary));
     this.scale = 1 / (options.temperature ?? 1);
-    const needed = vocabulary * hidden.size(0) * (this.fused ? weight.nbytes / weight.numel : 4);
-    const keep = (options.train ?? false) && needed <= (options.keepBytes ?? this.spareBytes());
-    this.result = noGrad(() => scope(() => (this.fused ? this.forwardFused(keep) : this.forward(keep))));
+    this.spare = options.train ? (options.keepBytes ?? this.spareBytes()) : 0;
+    this.result = noGrad(() => scope(() => (this.fused ? this.forwardFused() : this.forward())));
     for (const value of Object.values(this.result)) (value as Tensor | null)?.keep();
   }
 
@@ -81,6 +82,15 @@ export class LogProbHead {
     return (free + reserved - allocated) / 8;
   }
 
+  /** Whether a chunk's probabilities or logits still fit into what may be kept; takes their room if so. */
+  private takesRoom(length: number): boolean {
+    const { weight } = this;
+    const bytes = weight.size(0) * length * (this.fused ? weight.nbytes / weight.numel : 4);
+    if (bytes > this.spare) return false;
+    this.spare -= bytes;
+    return true;
+  }
+
   /** Logits of one chunk in float32, [chunk, vocabulary]. */
   private logits(start: number, length: number): Tensor {
     const raw = aten.linear(this.hidden.narrow(0, start, length), this.weight);
@@ -88,7 +98,7 @@ export class LogProbHead {
     return this.scale === 1 ? wide : wide.mul_(this.scale);
   }
 
-  private forward(keep: boolean): HeadResult {
+  private forward(): HeadResult {
     const tokens = this.hidden.size(0);
     const logProbs: Tensor[] = [];
     const entropies: Tensor[] = [];
@@ -100,11 +110,13 @@ export class LogProbHead {
         const picked = logits.gather(1, this.targets.narrow(0, start, length).unsqueeze(1)).squeeze(1);
         const normalizer = logits.logsumexp(-1);
         logProbs.push(picked.sub(normalizer).keep());
+        const keep = this.takesRoom(length);
+        this.kept.push(null);
         if (!keep && !this.options.entropy && !this.options.sumPiSquared) return;
         const probabilities = aten.softmax_int(logits, -1);
         if (this.options.entropy) entropies.push(normalizer.sub(probabilities.mul(logits).sum(-1)).keep());
         if (this.options.sumPiSquared) squares.push(probabilities.square().sum(-1).keep());
-        if (keep) this.kept.push(probabilities.keep());
+        if (keep) this.kept[this.kept.length - 1] = probabilities.heldBy(this);
       });
     }
     return this.gather(logProbs, entropies, squares);
@@ -128,7 +140,7 @@ export class LogProbHead {
     };
   }
 
-  private forwardFused(keep: boolean): HeadResult {
+  private forwardFused(): HeadResult {
     const tokens = this.hidden.size(0);
     const logProbs: Tensor[] = [];
     const entropies: Tensor[] = [];
@@ -142,8 +154,9 @@ export class LogProbHead {
         logProbs.push(logProb.keep());
         if (this.options.sumPiSquared) squares.push(square.keep());
         if (this.options.entropy) entropies.push(entropy.clone().keep());
-        if (this.options.train) this.statistics.push({ normalizer: normalizer.keep(), entropy: entropy.keep() });
-        if (keep) this.kept.push(logits.keep());
+        if (this.options.train)
+          this.statistics.push({ normalizer: normalizer.heldBy(this), entropy: entropy.heldBy(this) });
+        this.kept.push(this.takesRoom(length) ? logits.heldBy(this) : null);
       });
     }
     return this.gather(logProbs, entropies, squares);
@@ -202,25 +215,19 @@ export class LogProbHead {
     const result = noGrad(() =>
       scope(() => {
         const parts: Tensor[] = [];
-        let weightGradient: Tensor | null = null;
         for (let start = 0, index = 0; start < tokens; start += this.chunk, index++) {
           const length = Math.min(this.chunk, tokens - start);
           const part = scope(() => {
             const narrow = this.fused
               ? this.gradLogitsFused(start, length, index, gradLogProbs, gradEntropy)
               : this.gradLogits(start, length, index, gradLogProbs, gradEntropy);
-            if (weightParameter?.trainable) {
-              const own = narrow.t().mm(this.hidden.narrow(0, start, length));
-              if (weightGradient) weightGradient.add_(own);
-              else weightGradient = (own.dtype === 'float32' ? own : own.to('float32')).keep();
-            }
+            if (weightParameter?.trainable)
+              weightParameter.accumulateProduct(narrow.t(), this.hidden.narrow(0, start, length));
             return narrow.mm(this.weight);
           });
           parts.push(part);
-        }
-        if (weightGradient) {
-          weightParameter!.accumulate(weightGradient);
-          if (weightParameter!.gradient !== weightGradient) (weightGradient as Tensor).dispose();
+          this.kept[index]?.dispose();
+          this.kept[index] = null;
         }
         return parts.length === 1 ? parts[0]! : parts.length === 0 ? this.hidden.clone() : cat(parts);
       }),

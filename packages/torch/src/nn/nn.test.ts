@@ -77,10 +77,30 @@ describe.each([false, true])('segments, recompute %s', (recompute) => {
   });
 });
 
+describe('parameters', () => {
+  it.each(['float32', 'bfloat16'] as const)('sum products and rows in float32: %s', (dtype) => {
+    manualSeed(6);
+    const weight = new nn.Parameter(randn([4, 3]).to(dtype));
+    const [a, b, rows] = [randn([4, 5]).to(dtype), randn([5, 3]).to(dtype), randn([3, 3]).to(dtype)];
+    weight.accumulateProduct(a, b);
+    weight.accumulateProduct(a, b);
+    weight.accumulateRows(nn.indexTensor([1, 3, 1]), rows);
+    const product = a.to('float32').mm(b.to('float32')).mul(2);
+    const wanted = product.indexAdd(0, nn.indexTensor([1, 3, 1]), rows.to('float32'));
+    expect(weight.gradient!.dtype).toBe('float32');
+    expect(maxDifference(weight.gradient!, wanted)).toBeLessThan(dtype === 'float32' ? 1e-6 : 0.1);
+    weight.clearGradient();
+    weight.accumulateRows(nn.indexTensor([2, 2]), rows.narrow(0, 0, 2));
+    expect(weight.gradient!.select(0, 0).abs().max().item()).toBe(0);
+    expect(maxDifference(weight.gradient!.select(0, 2), rows.narrow(0, 0, 2).to('float32').sum(0))).toBeLessThan(1e-5);
+  });
+});
+
 describe('log-prob head', () => {
   it.each([
     { chunkTokens: 3, keepBytes: 0 },
     { chunkTokens: 3 },
+    { chunkTokens: 3, keepBytes: 2 * 3 * 17 * 4 },
     { chunkTokens: 1000 },
     { chunkTokens: 4, temperature: 0.7 },
   ])('equals the plain softmax in value and gradient: %o', (options) => {

@@ -1,4 +1,6 @@
 import { noGrad } from '../autograd.js';
+import { zeros } from '../create.js';
+import * as aten from '../generated/ops.js';
 import { native } from '../native.js';
 import { Tensor } from '../tensor.js';
 
@@ -31,8 +33,27 @@ export class Parameter extends Tensor {
     noGrad(() => {
       if (this.gradient) this.gradient.add_(gradient);
       else if (gradient.dtype === 'bfloat16' || gradient.dtype === 'float16')
-        this.gradient = gradient.to('float32').keep();
-      else this.gradient = gradient.keep();
+        this.gradient = gradient.to('float32').heldBy(this);
+      else this.gradient = gradient.heldBy(this);
+    });
+  }
+
+  /** Adds the product of two matrices to the sum, in float32 too where they are 16-bit and the device can widen on the way. */
+  accumulateProduct(a: Tensor, b: Tensor): void {
+    noGrad(() => {
+      const widens = a.device.startsWith('cuda') && (a.dtype === 'bfloat16' || a.dtype === 'float16');
+      if (widens && this.gradient) aten.addmm_dtype_out(this.gradient, a, b, 'float32', 1, 1, this.gradient);
+      else if (widens) this.gradient = aten.mm_dtype(a, b, 'float32').heldBy(this);
+      else if (this.gradient?.dtype === a.dtype) aten.addmm_(this.gradient, a, b);
+      else this.accumulate(a.mm(b));
+    });
+  }
+
+  /** Adds rows of a gradient to the rows of the sum that `indices` name; an index may come again. */
+  accumulateRows(indices: Tensor, rows: Tensor): void {
+    noGrad(() => {
+      this.gradient ??= zeros(this.shape, { device: this.device }).heldBy(this);
+      this.gradient.indexAdd_(0, indices, rows.dtype === this.gradient.dtype ? rows : rows.to(this.gradient.dtype));
     });
   }
 

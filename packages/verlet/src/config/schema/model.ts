@@ -16,6 +16,11 @@ export const modelFields = () => ({
   external_lib: inert(optionalText, null, 'Python package that registers models.', NO_PYTHON),
   override_config: field(freeForm, {}, "Values that replace those of the model's config.json."),
   enable_gradient_checkpointing: field(flag, true, 'Recompute activations in backward instead of keeping them.'),
+  recompute_granularity: field(
+    z.enum(['selective', 'full']),
+    'selective',
+    "What enable_gradient_checkpointing recomputes: 'selective' the norms and the feed-forward part's wide projection (most of the memory for a tenth of the time), 'full' everything inside a layer.",
+  ),
   enable_activation_offload: inert(
     flag,
     false,

@@ -1,0 +1,74 @@
+/** Computing activations again changes what is kept, and nothing else. */
+import { liveTensors, nn, noGrad, scope, type Tensor } from '@verlet/torch';
+import { afterAll, describe, expect, it } from 'vitest';
+import { applyLora, type CausalLM, loadCausalLM, PackedAttention, type Recompute } from '../../src/models/index.js';
+import { expectedOf, families, fixtureFolder, trainingPass } from './fixture.js';
+
+const modes: readonly Recompute[] = ['none', 'selective', 'full'];
+
+/** Copies of the gradients that one pass leaves. */
+function gradients(model: CausalLM, rows: number[][], recompute: Recompute | boolean): Map<string, Tensor> {
+  model.clearGradients();
+  trainingPass(model, rows, (logits) => logits.logsumexp(-1).sum(), { recompute });
+  const found = new Map<string, Tensor>();
+  for (const [name, parameter] of model.namedParameters())
+    if (parameter.gradient) found.set(name, parameter.gradient.clone().keep());
+  model.clearGradients();
+  return found;
+}
+
+function expectSameBits(got: Map<string, Tensor>, wanted: Map<string, Tensor>): void {
+  expect([...got.keys()]).toEqual([...wanted.keys()]);
+  for (const [name, gradient] of got) expect(gradient.equal(wanted.get(name)!), name).toBe(true);
+}
+
+describe.each(families)('recomputation in %s', (family) => {
+  it('gives the same bits in every mode, also behind adapters', async () => {
+    const model = await loadCausalLM(fixtureFolder(family));
+    const { rows } = expectedOf(family);
+    const wanted = gradients(model, rows, 'none');
+    expect(wanted.size).toBe([...model.parameters()].length);
+    for (const recompute of ['selective', 'full', true, false] as const)
+      expectSameBits(gradients(model, rows, recompute), wanted);
+    const lora = applyLora(model, { rank: 4 });
+    for (const [, adapter] of lora.adapters()) noGrad(() => scope(() => adapter.lora_B.detach().fill_(0.01)));
+    const adapted = gradients(model, rows, 'none');
+    expect(adapted.size).toBe(2 * lora.places.length);
+    for (const recompute of ['selective', 'full'] as const) expectSameBits(gradients(model, rows, recompute), adapted);
+    model.dispose();
+  });
+});
+
+describe('what a pass keeps', () => {
+  const loaded = loadCausalLM(fixtureFolder('qwen2'));
+  afterAll(async () => (await loaded).dispose());
+
+  it('shrinks from mode to mode, and is all freed by backward or dispose', async () => {
+    const model = await loaded;
+    const lengths = [40, 24];
+    model.model.reservePositions(64);
+    const ids = Int32Array.from({ length: 64 }, (_, k) => k % 40);
+    const bytes = modes.map((recompute) =>
+      scope(() => {
+        const context = new PackedAttention(lengths);
+        const inputIds = nn.indexTensor(ids);
+        const before = liveTensors();
+        const pass = model.model.forwardForTraining(inputIds, context, { recompute });
+        const kept = liveTensors().bytes - before.bytes;
+        pass.dispose();
+        expect(liveTensors().count).toBe(before.count);
+
+        const again = model.model.forwardForTraining(inputIds, context, { recompute });
+        again.backward(again.hidden.clone());
+        model.clearGradients();
+        context.dispose();
+        return kept;
+      }),
+    );
+    const { numLayers, hiddenSize, intermediateSize } = model.config;
+    expect(bytes[2]).toBeLessThan(0.5 * bytes[1]!);
+    // At least the wide projection of every layer is gone.
+    expect(bytes[0]! - bytes[1]!).toBeGreaterThanOrEqual(numLayers * 64 * 2 * intermediateSize * 4);
+    expect(bytes[2]).toBeLessThanOrEqual((numLayers + 3) * 64 * hiddenSize * 4);
+  });
+});
