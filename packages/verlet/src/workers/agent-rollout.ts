@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { LanguageModelV3 } from '@ai-sdk/provider';
 import {
   type AgentBatch,
+  type AgentProgram,
   type AgentRow,
   type AgentSetup,
   type CaptureSession,
@@ -93,7 +94,7 @@ export class AgentRollout {
     options: { sampling?: SamplingParams; validate?: boolean },
   ): Promise<AgentBatch> {
     const { engine, tokenizer, setup, extensions } = this;
-    if (extensions.agent) return this.runProgram(rows, extensions.agent);
+    if (extensions.agent) return this.runProgram(rows, extensions.agent, options.validate ?? false);
     return runAgents(rows, {
       engine,
       tokenizer,
@@ -121,17 +122,18 @@ export class AgentRollout {
     await this.setup.close();
   }
 
-  private async runProgram(rows: readonly AgentRow[], agent: TrainedAgent): Promise<AgentBatch> {
-    const { trajectories, metrics, errors } = await runPrograms(this.policy, rows, async (row, { session, signal }) => {
+  private async runProgram(rows: readonly AgentRow[], agent: TrainedAgent, validate: boolean): Promise<AgentBatch> {
+    const model = this.policy.languageModel();
+    const program: AgentProgram = async (row, { session, signal }) => {
       const { close, ...address } = this.endpoint!.addressOf(session);
       try {
-        const model = this.policy.languageModel();
         const reward = await agent(row, { ...address, model, modelName: MODEL_NAME, session, signal });
         return reward as RewardValue | undefined;
       } finally {
         close();
       }
-    });
+    };
+    const { trajectories, metrics, errors } = await runPrograms(this.policy, rows, program, { keepSilent: validate });
     if (errors.length > 0) console.warn(`${errors.length} of ${rows.length} programs failed; first: ${errors[0]}`);
     for (const trajectory of trajectories) {
       // A program that died said nothing about its reward: that is a failure to score, not a response to be graded.

@@ -128,7 +128,7 @@ it('a program that talks in separate conversations gives a row for each, all wit
       'agent/program_errors': 8,
       'agent/trajectories': 64,
       'agent/end_reason/error': 16,
-      'reward/error_count': 16,
+      'reward/error_count': 8,
       'reward/first': 48 / 64,
       'reward/second': 16 / 64,
       'critic/score/max': 2,
