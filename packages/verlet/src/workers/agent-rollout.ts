@@ -64,13 +64,14 @@ const MODEL_NAME = 'policy';
 
 export class AgentRollout {
   private resume: (() => void) | null = null;
+  private running = 0;
 
   private constructor(
+    readonly policy: Policy,
     private readonly engine: Engine,
     private readonly tokenizer: Tokenizer,
     private readonly setup: AgentSetup,
     private readonly extensions: RolloutExtensions,
-    private readonly policy: Policy,
     private readonly endpoint: PolicyEndpoint | null,
   ) {}
 
@@ -85,11 +86,26 @@ export class AgentRollout {
     const setup = await loadAgentSetup(config);
     const policy = new Policy({ engine, tokenizer, config: setup.config, modelId: MODEL_NAME });
     const endpoint = agent ? await PolicyEndpoint.open({ engine, tokenizer, model: MODEL_NAME }) : null;
-    return new AgentRollout(engine, tokenizer, setup, { ...extensions, agent }, policy, endpoint);
+    return new AgentRollout(policy, engine, tokenizer, setup, { ...extensions, agent }, endpoint);
   }
 
   /** Loops give one trajectory per row, in order; a program gives none, one or several (`rowIndex` says whose). */
   async run(
+    rows: readonly AgentRow[],
+    options: { sampling?: SamplingParams; validate?: boolean },
+  ): Promise<AgentBatch> {
+    this.running++;
+    this.release();
+    try {
+      return await this.runRows(rows, options);
+    } finally {
+      this.running--;
+      // What comes now is training: whoever outlived its run waits until the policy samples again.
+      if (this.running === 0) this.hold();
+    }
+  }
+
+  private async runRows(
     rows: readonly AgentRow[],
     options: { sampling?: SamplingParams; validate?: boolean },
   ): Promise<AgentBatch> {
@@ -106,7 +122,7 @@ export class AgentRollout {
     });
   }
 
-  /** Calls of programs wait from now on: weights are about to change. */
+  /** Calls of programs wait from now on: weights are about to change. They go on with the new ones after `release`. */
   hold(): void {
     this.resume ??= this.policy.hold();
   }

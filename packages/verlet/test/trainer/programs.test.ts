@@ -2,6 +2,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { openSafetensors, scope } from '@verlet/torch';
+import { generateText } from 'ai';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type AdvantageInput, computeAdvantage, scoredRows } from '../../src/algorithms/index.js';
 import type { PpoConfig } from '../../src/config/index.js';
@@ -126,6 +127,48 @@ it('validation counts every run once, also those that never asked the model', as
   // A quarter each: silent and right, once and wrong, twice and wrong, broken.
   expect(steps[0]).toMatchObject({ 'val-core/openai/gsm8k/reward/mean@1': 0.25 });
   expect(Object.keys(steps[0]!).filter((name) => /mean@[^1]/.test(name))).toEqual([]);
+});
+
+it('a call that comes after its program has ended is refused at once, and the run goes on', async () => {
+  let stepIsOver = () => {};
+  const afterStep = new Promise<void>((resolve) => {
+    stepIsOver = resolve;
+  });
+  const late: Promise<unknown>[] = [];
+  const steps: number[] = [];
+  await train({
+    config: tiny.config('trainer.total_training_steps=3', `trainer.default_local_dir=${tiny.folder}/late`),
+    agent: async (row, { model, session }) => {
+      const { text } = await session.chat({ messages: row.prompt });
+      // Work that the program forgot: one call through each door, when weights have changed.
+      const forgotten = [
+        () => session.chat({ messages: row.prompt }),
+        () => generateText({ model, messages: row.prompt as never, maxRetries: 0 }),
+      ];
+      if (steps.length === 0)
+        for (const ask of forgotten)
+          late.push(
+            afterStep.then(ask).then(
+              () => 'answered',
+              (error: Error) => error.message,
+            ),
+          );
+      return text.length % 2;
+    },
+    trackers: [
+      {
+        name: 'steps',
+        log: (_, step) => {
+          steps.push(step);
+          stepIsOver();
+        },
+      },
+    ],
+  });
+  expect(steps).toEqual([1, 2, 3]);
+  const answers = await Promise.all(late);
+  expect(answers).toHaveLength(2 * 32);
+  for (const answer of answers) expect(answer).toMatch(/the rollout .* is over/);
 });
 
 const PROGRAM = `type Session = { chat(call: object): Promise<{ text: string }> };

@@ -26,6 +26,8 @@ export interface PolicyOptions {
 
 /** The model in training as other programs see it. */
 export class Policy {
+  /** Calls that wait for an update to pass. */
+  heldCalls = 0;
   private held: { promise: Promise<void>; resume: () => void } | undefined;
 
   constructor(readonly options: PolicyOptions) {}
@@ -68,6 +70,7 @@ export class Policy {
     while (this.held) {
       signal?.throwIfAborted();
       const { promise } = this.held;
+      this.heldCalls++;
       await new Promise<void>((resolve) => {
         const goOn = () => {
           signal?.removeEventListener('abort', goOn);
@@ -76,6 +79,7 @@ export class Policy {
         signal?.addEventListener('abort', goOn, { once: true });
         void promise.then(goOn);
       });
+      this.heldCalls--;
     }
   }
 
