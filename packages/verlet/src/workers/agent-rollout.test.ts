@@ -77,7 +77,7 @@ it.each<[string, TrainedAgent]>([
   [
     'the AI SDK',
     async (row, { model: policy, signal }) => {
-      await generateText({ model: policy, messages: row.prompt as never, maxRetries: 0, abortSignal: signal });
+      await generateText({ model: policy, messages: row.prompt, maxRetries: 0, abortSignal: signal });
       return 1;
     },
   ],
@@ -85,7 +85,7 @@ it.each<[string, TrainedAgent]>([
     'the openai client',
     async (row, { baseURL, apiKey, modelName }) => {
       const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
-      await client.chat.completions.create({ model: modelName, messages: row.prompt as never });
+      await client.chat.completions.create({ model: modelName, messages: row.prompt });
       return 1;
     },
   ],
@@ -127,10 +127,10 @@ it('a client that goes away while its call is held leaves nothing behind, and th
     const leaves = row.sampleIndex === 0;
     const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
     const asked = client.chat.completions.create(
-      { model: modelName, messages: row.prompt as never },
+      { model: modelName, messages: row.prompt },
       leaves ? { signal: leaving.signal } : {},
     );
-    outcomes[row.sampleIndex!] = await asked.then(
+    outcomes[row.sampleIndex] = await asked.then(
       () => 'answered',
       (error: Error) => error.constructor.name,
     );

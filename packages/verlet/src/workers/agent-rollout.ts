@@ -23,6 +23,27 @@ import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { Engine, SamplingParams } from '../rollout/types.js';
 import { PolicyEndpoint, type RolloutAddress } from './policy-endpoint.js';
 
+/** A message that both the AI SDK and OpenAI's client take as it is. */
+export type PromptMessage =
+  | { role: 'system'; content: string }
+  | { role: 'user'; content: string }
+  | { role: 'assistant'; content: string };
+
+/** A row of the data as a program sees it, with verl's columns and whatever else the file has. */
+export interface TrainedRow {
+  /** Typed as nearly all data is; prompts with images or tool messages come through as well. */
+  prompt: PromptMessage[];
+  /** Empty where the data has none. */
+  reward_model: { style?: string; ground_truth?: unknown; [field: string]: unknown };
+  extra_info: Record<string, unknown>;
+  data_source?: string;
+  /** Which of the `rollout.n` runs for this prompt it is, from 0. */
+  sampleIndex: number;
+  /** The same for all of them. */
+  uid: string;
+  [column: string]: unknown;
+}
+
 /** What a program in training is given besides its row. */
 export interface AgentContext extends RolloutAddress {
   /** For the Vercel AI SDK. */
@@ -42,10 +63,10 @@ export interface AgentContext extends RolloutAddress {
  * @example
  * const agent: TrainedAgent = async (row, { model, signal }) => {
  *   const { text } = await generateText({ model, messages: row.prompt, abortSignal: signal });
- *   return text.includes(row.reward_model.ground_truth) ? 1 : 0;
+ *   return text.endsWith(`#### ${row.reward_model.ground_truth}`) ? 1 : 0;
  * };
  */
-export type TrainedAgent = (row: AgentRow, context: AgentContext) => Promise<RewardValue | undefined> | Promise<void>;
+export type TrainedAgent = (row: TrainedRow, context: AgentContext) => Promise<RewardValue | undefined> | Promise<void>;
 
 /** What user code adds to a rollout; plain functions, so only workers in this process can have them. */
 export interface RolloutExtensions {
@@ -143,7 +164,8 @@ export class AgentRollout {
     const program: AgentProgram = async (row, { session, signal }) => {
       const { close, ...address } = this.endpoint!.addressOf(session);
       try {
-        const reward = await agent(row, { ...address, model, modelName: MODEL_NAME, session, signal });
+        const context = { ...address, model, modelName: MODEL_NAME, session, signal };
+        const reward = await agent(trainedRow(row), context);
         return reward as RewardValue | undefined;
       } finally {
         close();
@@ -159,6 +181,10 @@ export class AgentRollout {
     }
     return { trajectories, metrics };
   }
+}
+
+function trainedRow(row: AgentRow): TrainedRow {
+  return { ...row, reward_model: row.reward_model ?? {}, extra_info: row.extra_info ?? {} } as TrainedRow;
 }
 
 /** The function that `rollout.agent.program` names. Ranks in other processes load it for themselves. */

@@ -24,7 +24,7 @@ async function metricsOf(config: PpoConfig, options: Omit<TrainOptions, 'config'
 
 /** The k-th sample of a prompt talks k + 1 times about other things; the first earns 1, the last 2, the others nothing. */
 const talkative: TrainedAgent = async (row, { session }) => {
-  const sample = row.sampleIndex!;
+  const sample = row.sampleIndex;
   for (let k = 0; k <= sample; k++)
     await session.chat({ messages: [{ role: 'user', content: `${k} + ${sample} = ?` }], sampling: { maxTokens: 4 } });
   return [1, 0, 0, 2][sample]!;
@@ -69,7 +69,7 @@ it('group filtering and resampling take and leave whole runs', async () => {
   // Odd items score the same in every run, although a run's conversations differ in the reward function's eyes.
   const agent: TrainedAgent = async (row, context) => {
     const reward = await talkative(row, context);
-    return Number(row.extra_info!.index) % 2 === 1 ? 0.5 : reward!;
+    return Number(row.extra_info.index) % 2 === 1 ? 0.5 : reward!;
   };
   const [filtered] = await metricsOf(
     tiny.config(
@@ -115,7 +115,7 @@ it('validation counts every run once, also those that never asked the model', as
     ),
     {
       agent: async (row, { session }) => {
-        const index = Number(row.extra_info!.index);
+        const index = Number(row.extra_info.index);
         if (index % 4 === 0) return 1;
         for (let k = 0; k < index % 4; k++)
           await session.chat({ messages: [{ role: 'user', content: `${k} = ?` }], sampling: { maxTokens: 2 } });
@@ -143,7 +143,7 @@ it('a call that comes after its program has ended is refused at once, and the ru
       // Work that the program forgot: one call through each door, when weights have changed.
       const forgotten = [
         () => session.chat({ messages: row.prompt }),
-        () => generateText({ model, messages: row.prompt as never, maxRetries: 0 }),
+        () => generateText({ model, messages: row.prompt, maxRetries: 0 }),
       ];
       if (steps.length === 0)
         for (const ask of forgotten)

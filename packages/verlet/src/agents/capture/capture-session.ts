@@ -151,7 +151,11 @@ export class CaptureSession {
       );
       const promptIds = template.promptIds();
       const limit = Math.min(this.config.maxPromptLength, engine.maxModelLength - 1);
-      if (promptIds.length > limit) throw overflow(`the prompt has ${promptIds.length} tokens, the limit is ${limit}`);
+      if (promptIds.length > limit)
+        throw overflow(
+          `the prompt has ${promptIds.length} tokens (system message and tools included), the limit is ${limit}; ` +
+            'raise data.max_prompt_length',
+        );
       const room = Math.min(this.config.responseLength, engine.maxModelLength - promptIds.length);
       return { parent: undefined, template, injectedIds: promptIds, promptIds, reused: 0, room };
     }
@@ -165,7 +169,8 @@ export class CaptureSession {
     const room = Math.min(this.config.responseLength - response, engine.maxModelLength - promptIds.length);
     if (room <= 0) {
       throw overflow(
-        `${promptIds.length} tokens so far, ${response} of them after the first prompt; the response may have ${this.config.responseLength}`,
+        `${promptIds.length} tokens so far, ${response} of them after the first prompt, where answers and tool results ` +
+          `together may have ${this.config.responseLength}; raise data.max_response_length, or shorten what tools return`,
       );
     }
     return { parent, template, injectedIds, promptIds, reused: before.length, room };
