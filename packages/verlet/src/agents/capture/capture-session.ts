@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import type { Engine, Generation, GenerationOutput } from '../../rollout/types.js';
+import type { Engine, Generation, GenerationOutput, SamplingParams } from '../../rollout/types.js';
 import { IncrementalChatTemplate, TemplateCache } from '../chat-template.js';
 import { splitReasoning, toolParser } from '../tools/parsers/index.js';
 import { flattenSegments, type TrajectoryIdentity, TrajectoryRecorder } from '../trajectory.js';
@@ -42,6 +42,7 @@ export class CaptureSession {
   private readonly templateCache: TemplateCache;
   private readonly timesAsked = new Map<string, number>();
   private numAborted = 0;
+  private numOverruled = 0;
   private isFinished = false;
 
   constructor(private readonly options: CaptureSessionOptions) {
@@ -63,7 +64,7 @@ export class CaptureSession {
     this.assertOpen();
     const tools = call.tools ?? [];
     const place = this.placeOf(call.messages, tools);
-    const sampling = { ...this.config.sampling, ...withoutUndefined(call.sampling ?? {}) };
+    const sampling = { ...this.config.sampling, ...this.ownSampling(call) };
     const maxTokens = Math.min(sampling.maxTokens ?? Number.POSITIVE_INFINITY, place.room);
     const generation = this.options.engine.submit({
       promptIds: place.promptIds,
@@ -136,6 +137,17 @@ export class CaptureSession {
     if (call.sampling?.seed !== undefined || (repetition === 0 && !isContinued)) return {};
     const asked = isContinued ? digest.readUIntLE(0, 5) : 0;
     return { seed: mixedSeed(this.config.sampling.seed ?? 0, asked + repetition * 1_000_003) };
+  }
+
+  /** What the program's own settings change about this call. */
+  private ownSampling(call: ChatCall): SamplingParams {
+    const own = withoutUndefined(call.sampling ?? {});
+    if (this.config.programSampling === 'program') return own;
+    const configured: SamplingParams = { ...NEUTRAL, ...this.config.sampling };
+    const asked = Object.keys(NEUTRAL) as (keyof typeof NEUTRAL)[];
+    if (asked.some((key) => own[key] !== undefined && own[key] !== configured[key])) this.numOverruled++;
+    for (const key of asked) delete own[key];
+    return own;
   }
 
   private placeOf(messages: readonly ChatMessage[], tools: readonly ToolSchema[]) {
@@ -281,11 +293,23 @@ export class CaptureSession {
         tool_calls: sumOf(path, ({ result }) => result.toolCalls.length),
         reused_tokens: sumOf(path, ({ result }) => result.numReusedTokens),
         aborted_calls: this.numAborted,
+        overruled_calls: this.numOverruled,
       },
       extraFields: { rollout_id: this.identity.id, trajectory_index: index, trajectory_count: count },
     };
   }
 }
+
+/** What shapes the distribution that is sampled from, and the values that leave it as it is. */
+const NEUTRAL = {
+  temperature: 1,
+  topK: -1,
+  topP: 1,
+  minP: 0,
+  repetitionPenalty: 1,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+} satisfies SamplingParams;
 
 function sumOf(path: readonly RecordedCall[], numberOf: (call: RecordedCall) => number): number {
   return path.reduce((sum, call) => sum + numberOf(call), 0);

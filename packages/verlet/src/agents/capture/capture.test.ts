@@ -189,6 +189,31 @@ describe('noise', () => {
   });
 });
 
+describe('sampling that a program asks for', () => {
+  const asked = { temperature: 0, topP: 0.5, maxTokens: 5, stop: ['!'] };
+  const samplingOf = async (programSampling: 'program' | 'rollout') => {
+    const { options } = policy;
+    const other = new Policy({ ...options, config: { ...options.config, programSampling } });
+    const rows = [{ prompt: [user('Hi')], sampling: { temperature: 0.7 } }];
+    const { trajectories } = await runPrograms(other, rows, async (row, { session }) => {
+      await session.chat({ messages: row.prompt, sampling: { temperature: 0.7 } });
+      await session.chat({ messages: [user('Ho')], sampling: asked });
+    });
+    return { sampling: engine.requests.at(-1)!.sampling, overruled: trajectories[0]!.metrics.overruled_calls };
+  };
+
+  it('is its own where nothing is trained', async () => {
+    expect(await samplingOf('program')).toMatchObject({ sampling: asked, overruled: 0 });
+  });
+
+  it('does not change the distribution in training; what was overruled is counted', async () => {
+    const { sampling, overruled } = await samplingOf('rollout');
+    expect(sampling).toMatchObject({ temperature: 0.7, maxTokens: 5, stop: ['!'] });
+    expect(sampling!.topP ?? 1).toBe(1);
+    expect(overruled).toBe(1);
+  });
+});
+
 describe('limits', () => {
   it('a conversation that does not fit is refused with the code agents know', async () => {
     const session = policy.openSession();
