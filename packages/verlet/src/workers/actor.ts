@@ -173,7 +173,24 @@ function firstPassMetrics(
     const difference = logProb.detach().exp().sub(rollout.exp()).abs().mul(mask);
     report['training/rollout_probs_diff_valid'] = 1;
     report['training/rollout_probs_diff_max'] = difference.max().item();
-    report['training/rollout_probs_diff_mean'] = difference.sum().item() / count;
+    const mean = difference.sum().item() / count;
+    report['training/rollout_probs_diff_mean'] = mean;
+    const square = difference.square().sum().item() / count;
+    report['training/rollout_probs_diff_std'] = Math.sqrt(Math.max(0, square - mean ** 2));
+    report['training/rollout_actor_probs_pearson_corr'] = correlation(
+      logProb.detach().exp(),
+      rollout.exp(),
+      mask,
+      count,
+    );
   }
   return report;
+}
+
+/** Pearson's, over the sampled tokens; 1 where one of the two does not vary. */
+function correlation(a: Tensor, b: Tensor, mask: Tensor, count: number): number {
+  const centred = (values: Tensor): Tensor => values.sub(values.mul(mask).sum().item() / count).mul(mask);
+  const [x, y] = [centred(a), centred(b)];
+  const scale = Math.sqrt(x.square().sum().item() * y.square().sum().item());
+  return scale > 0 ? x.mul(y).sum().item() / scale : 1;
 }
