@@ -308,6 +308,24 @@ describe('an agent of the Vercel AI SDK', () => {
     expect(trajectories[0]).toMatchObject({ rewards: { exact: 1, length: 0.5 }, rewardScore: 1.5, assistantTurns: 2 });
   });
 
+  it('may insist on a tool call: its beginning is context, its arguments are sampled', async () => {
+    const session = policy.openSession();
+    script = (prompt) =>
+      prompt.endsWith('{"name": "add", "arguments": ') ? '{"a": 1, "b": 2}}\n</tool_call>' : 'no call';
+    const { toolCalls } = await policy.run(session, () =>
+      generateText({
+        model: policy.languageModel(),
+        prompt: 'Add',
+        tools: { add: addTool },
+        toolChoice: { type: 'tool', toolName: 'add' },
+      }),
+    );
+    expect(toolCalls).toMatchObject([{ toolName: 'add', input: { a: 1, b: 2 } }]);
+    const [trajectory] = session.finish();
+    expect(story(trajectory!)).toBe('{"a": 1, "b": 2}}\n</tool_call><|im_end|>');
+    expect(tokenizer.decode(trajectory!.promptIds)).toMatch(/"arguments": $/);
+  });
+
   it('hands out token ids and log-probs to whoever asks', async () => {
     const session = policy.openSession();
     const { providerMetadata, usage } = await policy.run(session, () =>
