@@ -30,6 +30,12 @@ export const METRIC_SECTIONS: readonly MetricSection[] = [
     'reward/error_count': 'Rewards of this step that could not be computed; each scored error_score (0).',
     'reward/error_rate': 'The same as a share of all.',
   }),
+  section('Distillation', {
+    'distillation/kl': 'Mean over the sampled tokens of log student - log teacher: how far the student still is.',
+    'distillation/loss': "The divergence over the teacher's likeliest tokens, with a top-k loss_mode.",
+    'distillation/{teacher,student}_mass':
+      'What those tokens hold of either distribution; near 1, topk is large enough.',
+  }),
   section('Policy', {
     'actor/pg_loss': 'Policy loss. Its sign and size say little; look at score, entropy and KL.',
     'actor/entropy':

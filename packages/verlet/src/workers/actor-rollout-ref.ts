@@ -13,7 +13,7 @@ import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { CausalLM } from '../models/transformer.js';
 import { DataProto } from '../protocol/index.js';
 import type { Engine, SamplingParams } from '../rollout/types.js';
-import { ActorUpdater } from './actor.js';
+import { ActorUpdater, topKDistillation } from './actor.js';
 import { adaptModel } from './adapters.js';
 import { AgentRollout, type RolloutExtensions } from './agent-rollout.js';
 import {
@@ -105,7 +105,11 @@ export class ActorRolloutRefWorker {
     const { optimizer, rate } = createOptimizer(this.model, optim, options.totalSteps);
     this.optimizer = optimizer;
     this.rate = rate;
-    const lossConfig = { ...actor, rollout_correction: this.config.algorithm.rollout_correction };
+    const lossConfig = {
+      ...actor,
+      rollout_correction: this.config.algorithm.rollout_correction,
+      topKDistillation: topKDistillation(this.config),
+    };
     this.updater = new ActorUpdater(this.model, this.optimizer, lossConfig as never, this.extensions.policyLoss);
     this.engine = await openRolloutEngine({
       config: this.config,
