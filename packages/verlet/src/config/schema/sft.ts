@@ -77,7 +77,7 @@ const model = group('The model to fine-tune.', {
   partial_pretrain: field(text, MISSING, 'Model to start from: a local folder or a Hugging Face id.'),
   tokenizer_path: field(optionalText, null, 'Tokenizer when it is not beside the model.'),
   ...modelFields(),
-  fsdp_config: fsdpGroup(),
+  fsdp_config: fsdpGroup({ dtypeCounts: true, seedCounts: false }),
   strategy: inert(text, 'fsdp2', "verl's training engine.", 'there is one engine'),
 });
 
