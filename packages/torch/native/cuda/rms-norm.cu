@@ -44,7 +44,7 @@ __global__ void rmsNormKernel(const T* x, const T* residual, const T* weight, fl
 // A block takes row after row; each thread owns the same columns in all of them and sums its part of the weight's gradient in
 // registers. The parts of the blocks are added up afterwards, always in the same order.
 template <typename T, int packsPerThread>
-__global__ void rmsNormBackwardKernel(const T* gradient, const T* x, const T* weight, const T* residual, float eps, int width, int64_t rows, T* toX, float* toWeight) {
+__global__ void __launch_bounds__(1024) rmsNormBackwardKernel(const T* gradient, const T* x, const T* weight, const T* residual, float eps, int width, int64_t rows, T* toX, float* toWeight) {
   __shared__ float shared[64];
   constexpr int size = Pack<T>::size;
   const int packs = width / size;

@@ -133,6 +133,39 @@ describe('log-prob head', () => {
     expect(maxDifference(weight.gradient!, weight.grad!)).toBeLessThan(1e-5);
   });
 
+  it('steps forward and back at once as it does in two walks', () => {
+    manualSeed(8);
+    const [hidden, targets] = [randn([10, 6]), randint(0, 17, [10])];
+    const [weight, other] = [new nn.Parameter(randn([17, 6])), new nn.Parameter(randn([17, 6]))];
+    noGrad(() => other.copy_(weight));
+    const [slope, inner] = [randn([10]), randn([10])];
+    const options = { temperature: 0.8, entropy: true, chunkTokens: 4 };
+    const head = new nn.LogProbHead(hidden, weight, targets, { ...options, train: true });
+    // A gradient that depends on the log-probs themselves, as a policy's does.
+    const wanted = head.backward(head.result.logProbs.exp().mul(slope), inner, weight);
+    const before = liveTensors().count;
+    const seen: number[] = [];
+    const step = nn.headStep(
+      hidden,
+      other,
+      targets,
+      ({ start, length, logProbs, entropy }) => {
+        seen.push(start, length);
+        expect(maxDifference(entropy!, head.result.entropy!.narrow(0, start, length))).toBeLessThan(1e-6);
+        return {
+          logProbs: logProbs.exp().mul(slope.narrow(0, start, length)),
+          entropy: inner.narrow(0, start, length),
+        };
+      },
+      options,
+    );
+    expect(seen).toEqual([0, 4, 4, 4, 8, 2]);
+    expect(maxDifference(step.logProbs, head.result.logProbs)).toBeLessThan(1e-6);
+    expect(maxDifference(step.gradHidden, wanted)).toBeLessThan(1e-6);
+    expect(maxDifference(other.gradient!, weight.gradient!)).toBeLessThan(1e-6);
+    expect(liveTensors().count - before).toBe(3);
+  });
+
   it('never holds the logits of all tokens when they do not fit', () => {
     const [tokens, features, vocabulary] = [4096, 8, 4096];
     const hidden = randn([tokens, features]);

@@ -7,16 +7,8 @@ import { aten, cat, enableGrad, grad, nn, scope, type Tensor } from '@verlet/tor
 import type { AttentionContext } from './attention.js';
 import type { ModelConfig } from './config.js';
 import { PackedLinear } from './linear.js';
+import type { Recompute } from './recompute.js';
 import type { RopeTable } from './rope.js';
-
-/**
- * What backward computes again instead of finding it kept.
- * - `none`: nothing but SwiGLU's output.
- * - `selective`: the norms and the wide first projection of the feed-forward part, which is most of the memory and a seventh of
- *   the arithmetic.
- * - `full`: everything inside a layer but its last projection; only what enters it is kept.
- */
-export type Recompute = 'none' | 'selective' | 'full';
 
 /** What a layer keeps between forward and backward; what is missing is computed again. */
 export interface KeptActivations {

@@ -2,8 +2,9 @@
 import { aten, nn, noGrad, randn, scope, type Tensor } from '@verlet/torch';
 import type { AttentionContext } from './attention.js';
 import type { ModelConfig } from './config.js';
-import { DecoderLayer, type KeptActivations, type Recompute, type ResidualState } from './decoder-layer.js';
+import { DecoderLayer, type KeptActivations, type ResidualState } from './decoder-layer.js';
 import { PackedLinear } from './linear.js';
+import { type RecomputeChoice, recomputeAt } from './recompute.js';
 import { RopeTable } from './rope.js';
 
 export interface TransformerOptions extends nn.LayerOptions {}
@@ -50,16 +51,15 @@ export class Decoder extends nn.Module {
     });
   }
 
-  /** A pass that can be walked back layer by layer. `recompute: true` means the best trade, `selective`. */
+  /** A pass that can be walked back layer by layer. */
   forwardForTraining(inputIds: Tensor, context: AttentionContext, options: TrainingOptions = {}): DecoderPass {
-    const recompute =
-      typeof options.recompute === 'string' ? options.recompute : options.recompute ? 'selective' : 'none';
     this.rope.reserve(context.maxPosition);
     const kept: KeptActivations[] = [];
     const [hidden, last] = noGrad(() => {
       let state: ResidualState = { added: null, residual: aten.embedding(this.embed_tokens.weight, inputIds) };
-      for (const layer of this.layers) {
+      for (const [k, layer] of this.layers.entries()) {
         const before = state;
+        const recompute = recomputeAt(k, options.recompute);
         const after = scope(() => layer.forwardForTraining(before, this.rope, context, recompute));
         state = after.state;
         kept.push(after.kept);
@@ -67,7 +67,7 @@ export class Decoder extends nn.Module {
         freeState(before);
       }
       const { normed, sum } = this.leave(state);
-      return [normed.keep(), sum.keep()];
+      return [normed.heldBy(kept), sum.heldBy(kept)];
     });
     const dispose = (): void => {
       for (const tensor of [hidden, last, ...kept.splice(0).flatMap(tensorsIn)]) tensor.dispose();
@@ -109,7 +109,7 @@ export class Decoder extends nn.Module {
 }
 
 export interface TrainingOptions {
-  recompute?: boolean | Recompute;
+  recompute?: RecomputeChoice;
 }
 
 function freeState({ added, residual }: ResidualState): void {

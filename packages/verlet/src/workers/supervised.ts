@@ -1,6 +1,7 @@
 /** Supervised training: raise the log-probability of given tokens. The same packed pass and head as the policy's update. */
 import { type AdamW, clipGradNorm, full, nn, scope, type Tensor, tensor, zeros } from '@verlet/torch';
 import { PackedAttention } from '../models/attention.js';
+import type { RecomputeChoice } from '../models/recompute.js';
 import type { CausalLM } from '../models/transformer.js';
 import { NonFiniteError } from './optimizer-step.js';
 
@@ -73,7 +74,7 @@ export function supervisedStep(
   model: CausalLM,
   optimizer: AdamW,
   microBatches: readonly (readonly SupervisedExample[])[],
-  options: { gradClip: number; recompute?: boolean },
+  options: { gradClip: number; recompute?: RecomputeChoice },
 ): SupervisedResult {
   const total = microBatches.reduce((sum, examples) => sum + learntTokens(examples), 0);
   if (total === 0) throw new RangeError('none of the examples has a token to learn');
@@ -85,11 +86,10 @@ export function supervisedStep(
       const context = new PackedAttention(packed.lengths, model.device);
       const pass = model.model.forwardForTraining(packed.inputIds, context, { recompute: options.recompute });
       const hidden = pass.hidden.indexSelect(0, packed.predictors);
-      const head = new nn.LogProbHead(hidden, model.headWeight, packed.targets, { train: true });
-      loss -= head.result.logProbs.sum().item() / total;
-      head.result.logProbs.dispose();
       const outer = full([packed.targets.numel], -1 / total, { device: model.device });
-      const gradHidden = head.backward(outer, null, model.headWeight);
+      const { logProbs, gradHidden } = nn.headStep(hidden, model.headWeight, packed.targets, ({ start, length }) => ({
+        logProbs: outer.narrow(0, start, length),
+      }));
       pass.backward(
         zeros(pass.hidden.shape, { dtype: gradHidden.dtype, device: model.device }).indexAdd_(
           0,
@@ -97,6 +97,7 @@ export function supervisedStep(
           gradHidden,
         ),
       );
+      loss -= logProbs.sum().item() / total;
       context.dispose();
     });
   const gradients = new Map<string, Tensor>();

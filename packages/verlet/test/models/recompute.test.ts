@@ -1,13 +1,21 @@
 /** Computing activations again changes what is kept, and nothing else. */
 import { liveTensors, nn, noGrad, scope, type Tensor } from '@verlet/torch';
 import { afterAll, describe, expect, it } from 'vitest';
-import { applyLora, type CausalLM, loadCausalLM, PackedAttention, type Recompute } from '../../src/models/index.js';
+import {
+  applyLora,
+  type CausalLM,
+  loadCausalLM,
+  PackedAttention,
+  type Recompute,
+  type RecomputeChoice,
+  recomputePlan,
+} from '../../src/models/index.js';
 import { expectedOf, families, fixtureFolder, trainingPass } from './fixture.js';
 
 const modes: readonly Recompute[] = ['none', 'selective', 'full'];
 
 /** Copies of the gradients that one pass leaves. */
-function gradients(model: CausalLM, rows: number[][], recompute: Recompute | boolean): Map<string, Tensor> {
+function gradients(model: CausalLM, rows: number[][], recompute: RecomputeChoice): Map<string, Tensor> {
   model.clearGradients();
   trainingPass(model, rows, (logits) => logits.logsumexp(-1).sum(), { recompute });
   const found = new Map<string, Tensor>();
@@ -28,7 +36,7 @@ describe.each(families)('recomputation in %s', (family) => {
     const { rows } = expectedOf(family);
     const wanted = gradients(model, rows, 'none');
     expect(wanted.size).toBe([...model.parameters()].length);
-    for (const recompute of ['selective', 'full', true, false] as const)
+    for (const recompute of ['selective', 'full', true, false, { mode: 'full', layers: 1 }] as const)
       expectSameBits(gradients(model, rows, recompute), wanted);
     const lora = applyLora(model, { rank: 4 });
     for (const [, adapter] of lora.adapters()) noGrad(() => scope(() => adapter.lora_B.detach().fill_(0.01)));
@@ -36,6 +44,19 @@ describe.each(families)('recomputation in %s', (family) => {
     expect(adapted.size).toBe(2 * lora.places.length);
     for (const recompute of ['selective', 'full'] as const) expectSameBits(gradients(model, rows, recompute), adapted);
     model.dispose();
+  });
+});
+
+describe('the keys of the configuration', () => {
+  const keys = {
+    enable_gradient_checkpointing: true,
+    recompute_granularity: 'selective' as const,
+    recompute_num_layers: 3,
+  };
+  it('recompute on a device, in the layers that they name, and not on the CPU', () => {
+    expect(recomputePlan(keys, 'cuda:0')).toEqual({ mode: 'selective', layers: 3 });
+    expect(recomputePlan({ ...keys, enable_gradient_checkpointing: false }, 'cuda:0')).toEqual({ mode: 'none' });
+    expect(recomputePlan(keys, 'cpu')).toEqual({ mode: 'none' });
   });
 });
 

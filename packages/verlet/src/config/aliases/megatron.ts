@@ -18,6 +18,11 @@ function engine(role: string, fsdp: string, model: string): Alias[] {
             [`${model}.recompute_granularity`, value],
           ],
     ),
+    rename(
+      MEGATRON,
+      `${role}.megatron.override_transformer_config.recompute_num_layers`,
+      `${model}.recompute_num_layers`,
+    ),
     rename(MEGATRON, `${model}.override_config.model_config.*`, `${model}.override_config.*`),
     withoutEffect(MEGATRON, `${model}.override_config.model_config`, 'empty'),
     withoutEffect(MEGATRON, `${model}.override_config.moe_config.*`, 'there are no mixture-of-experts models'),

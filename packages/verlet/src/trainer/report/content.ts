@@ -44,6 +44,7 @@ export function reportContent(history: RunHistory, title: string): ReportContent
   const curves: Curve[] = [
     curve('reward', 'critic/score/mean'),
     curve('loss', 'train/loss'),
+    curve('held-out loss', 'val/loss'),
     ...validations.map(({ label, points }) => ({ label: `validation ${label}`, points })),
     curve('response length', 'response_length/mean'),
     curve('entropy', 'actor/entropy'),
@@ -88,7 +89,7 @@ function facts({ records, best }: RunHistory): [string, string][] {
 }
 
 /** Phases that contain others are left out: shares add up to one step. */
-const WHOLES = new Set(['step', 'gen_max']);
+const WHOLES = new Set(['step', 'gen_max', 'update_weights']);
 
 function timing({ records }: RunHistory): ReportContent['timing'] {
   const totals = new Map<string, number>();
