@@ -16,6 +16,7 @@ export {
   type RewardWeights,
   rewardChannels,
   tokenLevelScores,
+  totalScore,
 } from './rewards.js';
 export { type AgentBatch, type RunAgentsOptions, runAgents } from './runner.js';
 export * from './search/index.js';

@@ -1,6 +1,6 @@
 /** Stations A to H: prompts, samples, scores. With group filtering, batches are added until enough prompts teach something. */
 import { tensor } from '@verlet/torch';
-import { agentMetrics, type Trajectory } from '../agents/index.js';
+import { agentMetrics, PROGRAM_COUNTS, type Trajectory } from '../agents/index.js';
 import { filterGroups } from '../algorithms/index.js';
 import { type PpoConfig, UserError } from '../config/index.js';
 import type { DataLoader, RlItem } from '../data/index.js';
@@ -9,6 +9,7 @@ import { reduceMetrics } from '../workers/metric-list.js';
 import { needsSumPiSquared } from './estimate.js';
 import type { ActorGroup } from './ppo.js';
 import { addNeeded, type RewardLoop } from './reward-loop.js';
+import { rolloutRows, selectRollouts } from './rollouts.js';
 import { joinGenerated, promptRows } from './rows.js';
 import type { StepTimer } from './step-timer.js';
 
@@ -39,10 +40,13 @@ export async function collect(parts: CollectParts, step: number, timer: StepTime
     const collected = await rollout(parts, await loader.next(), step, timer, round);
     metrics = { ...metrics, ...collected.metrics };
     const { batch } = collected;
-    const groupIds = batch.column<string>('uid');
+    const uids = batch.column<string>('uid');
+    const values = filterValues(batch, filter.metric);
+    // A rollout of several rows has one value: that of the last.
+    const deciding = rolloutRows(batch).map((rows) => rows.at(-1)!);
     const chosen = filterGroups({
-      groupIds,
-      values: filterValues(batch, filter.metric),
+      groupIds: deciding.map((row) => uids[row]!),
+      values: deciding.map((row) => values[row]!),
       low: filter.low,
       high: filter.high,
       maxGroups: wanted - prompts,
@@ -50,7 +54,7 @@ export async function collect(parts: CollectParts, step: number, timer: StepTime
     counters.dropped += chosen.droppedRows;
     counters.surplus += chosen.surplusRows;
     prompts += chosen.groupIds.length;
-    if (chosen.rows.length > 0) kept.push(batch.selectIdxs(chosen.rows));
+    if (chosen.rows.length > 0) kept.push(selectRollouts(batch, chosen.rows));
     batch.dispose();
     if (prompts >= wanted) break;
     if (filter.max_num_gen_batches > 0 && round >= filter.max_num_gen_batches) {
@@ -83,7 +87,8 @@ async function rollout(
   const prompts = promptRows(items, config, step, { round });
   const metrics: Record<string, number> = {};
   const generated = await timer.time('gen', () => actor.generateSequences(prompts));
-  Object.assign(metrics, reduceMetrics(generated.metaInfo.metrics as Record<string, number[]>));
+  const ofRanks = generated.metaInfo.metrics as Record<string, number[]>;
+  Object.assign(metrics, reduceMetrics(ofRanks), programCounts(ofRanks));
   delete generated.metaInfo.metrics;
   const batch = joinGenerated(prompts, generated);
   // Counts of the whole batch, whatever the number of ranks that sampled it.
@@ -97,7 +102,13 @@ async function rollout(
   return { batch, metrics };
 }
 
-/** ReMax: each prompt's greedy answer, scored, is the baseline of its samples. */
+/** Ranks run programs of their own: how many ran, failed or never asked the policy adds up. */
+function programCounts(ofRanks: Readonly<Record<string, readonly number[]>>): Record<string, number> {
+  const counted = PROGRAM_COUNTS.filter((name) => name in ofRanks);
+  return Object.fromEntries(counted.map((name) => [name, ofRanks[name]!.reduce((sum, value) => sum + value, 0)]));
+}
+
+/** ReMax: each prompt's greedy answer, scored, is the baseline of its samples. Of several rows the last one's score counts. */
 async function addGreedyBaselines(
   { config, actor, reward }: CollectParts,
   batch: DataProto,

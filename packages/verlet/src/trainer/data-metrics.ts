@@ -2,6 +2,7 @@
 import { scope } from '@verlet/torch';
 
 import type { DataProto } from '../protocol/index.js';
+import { decidingRows } from './rollouts.js';
 import { maximum, mean, minimum, standardDeviation } from './statistics.js';
 
 /** Per row: sums over a [rows, columns] tensor, optionally masked. */
@@ -49,11 +50,14 @@ export function dataMetrics(batch: DataProto, options: { useCritic: boolean }): 
   // A row without a response was aborted: it says nothing about the policy.
   const answered = (_: unknown, row: number): boolean => responseLengths[row]! > 0;
   const finished = responseLengths.filter(answered);
+  // One score per rollout, however many rows it left.
+  const deciders = decidingRows(batch);
+  const decides = (_: unknown, row: number): boolean => deciders[row] === row && responseLengths[row]! > 0;
   const advantages = masked(batch, 'advantages', mask);
   const returns = masked(batch, 'returns', mask);
   const metrics: Record<string, number> = {
-    ...spread('critic/score', rowSums(batch, 'token_level_scores').filter(answered)),
-    ...spread('critic/rewards', rowSums(batch, 'token_level_rewards').filter(answered)),
+    ...spread('critic/score', rowSums(batch, 'token_level_scores').filter(decides)),
+    ...spread('critic/rewards', rowSums(batch, 'token_level_rewards').filter(decides)),
     ...spread('critic/advantages', advantages),
     ...spread('critic/returns', returns),
     ...spread('response_length', responseLengths),

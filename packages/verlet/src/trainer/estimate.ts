@@ -14,6 +14,7 @@ import {
 import type { PpoConfig } from '../config/index.js';
 import type { DataProto } from '../protocol/index.js';
 import type { ActorGroup, CriticGroup } from './ppo.js';
+import { rolloutRows, selectRollouts, trajectoryKeys } from './rollouts.js';
 import type { StepTimer } from './step-timer.js';
 
 const tokenBaselines = ['optimal_token_baseline', 'tir_optimal_token_baseline'];
@@ -103,6 +104,7 @@ export function addAdvantages(parts: EstimateParts, batch: DataProto): Record<st
     tokenLevelRewards: batch.tensor('token_level_rewards'),
     responseMask,
     groupIds: batch.column<string>('uid'),
+    trajectoryKeys: trajectoryKeys(batch),
     values: batch.batch.get('values'),
     rewardBaselines: batch.batch.get('reward_baselines'),
     gamma: algorithm.gamma,
@@ -128,13 +130,14 @@ function extraScores(batch: DataProto, keys: readonly string[] | null): Record<s
   return Object.fromEntries(keys.map((key) => [key, extras.map((extra) => Number(extra[key]))]));
 }
 
-/** PF-PPO: rows drawn again by their score; a new batch when it is on. */
+/** PF-PPO: rollouts drawn again by their score; a new batch when it is on. */
 export function resampleByScore(config: PpoConfig, batch: DataProto, step: number): DataProto {
   if (!config.algorithm.use_pf_ppo) return batch;
   const totals = batch.tensor('token_level_scores').sum(-1);
-  const rows = pfPpoResample(Array.from(totals.toFloat32Array()), config.algorithm.pf_ppo, seededRandom(step));
+  const rowScores = totals.toFloat32Array();
   totals.dispose();
-  const drawn = batch.selectIdxs(rows);
+  const scores = rolloutRows(batch).map((rows) => rowScores[rows.at(-1)!]!);
+  const drawn = selectRollouts(batch, pfPpoResample(scores, config.algorithm.pf_ppo, seededRandom(step)));
   batch.dispose();
   return drawn;
 }

@@ -6,6 +6,7 @@ import type { PpoConfig } from '../config/index.js';
 import type { DataLoader, RlItem } from '../data/index.js';
 import type { ActorGroup } from './ppo.js';
 import { addNeeded, type RewardLoop } from './reward-loop.js';
+import { decidingRows } from './rollouts.js';
 import { joinGenerated, promptRows } from './rows.js';
 import { type ValidationSample, validationMetrics } from './validation-metrics.js';
 
@@ -41,12 +42,12 @@ export class Validator {
       delete generated.metaInfo.metrics;
       const batch = joinGenerated(prompts, generated);
       await addNeeded(this.actor, batch, this.reward.needs);
-      const { scores, samples: scored } = await this.reward.score(batch);
+      const { scores, totals, samples: scored } = await this.reward.score(batch);
       const trajectories = batch.column<Trajectory>('trajectory');
       const rows = batch.column<AgentRow>('agent_row');
-      const totals = scores.sum(-1);
-      const rewards = totals.toFloat32Array();
-      for (const [row, sample] of scored.entries()) {
+      // A program's run is one sample of its prompt, whatever the number of conversations it had.
+      for (const row of new Set(decidingRows(batch))) {
+        const sample = scored[row]!;
         const trajectory = trajectories[row]!;
         turns.push(trajectory.numTurns);
         const source = String(rows[row]!.data_source ?? 'unknown');
@@ -55,17 +56,16 @@ export class Validator {
           dataSource: source,
           prompt: `${source}:${trajectory.uid}`,
           response,
-          values: { reward: rewards[row]!, ...sample.extras },
+          values: { reward: totals[row]!, ...sample.extras },
         });
         this.examples.push({
           prompt: this.decode(trajectory.promptIds),
           response,
-          score: rewards[row]!,
+          score: totals[row]!,
           dataSource: source,
           groundTruth: rows[row]!.reward_model?.ground_truth,
         });
       }
-      totals.dispose();
       scores.dispose();
       batch.dispose();
     }

@@ -2,23 +2,28 @@
  * The policy in its three roles on one rank: it samples, it is trained, and a frozen copy (or itself with the adapter off) is
  * the reference. Sampling and training use the same weights; nothing is copied between them.
  */
-import { readFile, writeFile } from 'node:fs/promises';
-import path from 'node:path';
 import { type AdamW, buildInfo, manualSeed, type Tensor } from '@verlet/torch';
 import type { AgentRow } from '../agents/index.js';
 import { rearrangeMicroBatches } from '../algorithms/index.js';
 import type { PpoConfig } from '../config/index.js';
-import { loadCausalLM, loadWeights, saveCausalLM } from '../models/checkpoint.js';
+import { loadCausalLM, saveCausalLM } from '../models/checkpoint.js';
 import { resolveModel } from '../models/hub/index.js';
 import type { Lora } from '../models/lora.js';
-import { loadAdapter, saveAdapter } from '../models/lora-files.js';
-import { Tokenizer } from '../models/tokenizer/index.js';
+import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { CausalLM } from '../models/transformer.js';
 import { DataProto } from '../protocol/index.js';
 import type { Engine, SamplingParams } from '../rollout/types.js';
 import { ActorUpdater } from './actor.js';
 import { adaptModel } from './adapters.js';
 import { AgentRollout, type RolloutExtensions } from './agent-rollout.js';
+import {
+  type CheckpointParts,
+  loadParts,
+  optimizerPart,
+  saveParts,
+  updatesPart,
+  weightParts,
+} from './checkpoint-parts.js';
 import type { WorkerContext } from './context.js';
 import {
   fixedMicroBatches,
@@ -29,6 +34,7 @@ import {
   shuffleSeed,
 } from './language-model-worker.js';
 import { MetricList } from './metric-list.js';
+import { configOf, openTokenizer, saveTokenizerChoice } from './model-source.js';
 import { createOptimizer } from './optimizer-step.js';
 import { rowSource } from './packing.js';
 import { register } from './register.js';
@@ -78,17 +84,20 @@ export class ActorRolloutRefWorker {
     const { model: modelConfig, actor } = this.settings;
     manualSeed(actor.fsdp_config.seed ?? 42);
     this.folder = await resolveModel(modelConfig.path);
-    this.tokenizer = await Tokenizer.load(modelConfig.tokenizer_path ?? this.folder);
+    this.tokenizer = await openTokenizer(modelConfig);
     const placement = {
       device: this.context.device,
       dtype: this.context.device === 'cpu' ? ('float32' as const) : ('bfloat16' as const),
     };
-    this.model = await loadCausalLM(this.folder, placement);
+    const config = await configOf(this.folder, modelConfig);
+    this.model = await loadCausalLM(this.folder, { ...placement, config });
     this.lora = await adaptModel(this.model, modelConfig);
     const { path: referencePath } = (this.settings.ref.model ?? {}) as { path?: string };
     // With an adapter the base is the reference, and no second copy is held.
     if (options.useReference && (referencePath || !this.lora)) {
-      this.reference = await loadCausalLM(referencePath ? await resolveModel(referencePath) : this.folder, placement);
+      this.reference = referencePath
+        ? await loadCausalLM(await resolveModel(referencePath), placement)
+        : await loadCausalLM(this.folder, { ...placement, config });
       this.reference.setTrainable(false);
     }
     const { optim } = actor;
@@ -164,31 +173,32 @@ export class ActorRolloutRefWorker {
     ).map((part) => part.map((k) => rows[k]!));
   }
 
-  private score(model: CausalLM, batch: DataProto, wantsEntropy: boolean) {
-    const { rollout } = this.settings;
+  /** `role` says whose settings the passes have: rollout's for the policy, ref's for the reference. */
+  private score(model: CausalLM, batch: DataProto, role: 'rollout' | 'ref') {
+    const sizes = this.settings[role];
     const rows = Array.from({ length: batch.length }, (_, k) => k);
     const size = rowsPerPass(
-      rollout.log_prob_micro_batch_size_per_gpu,
-      rollout.log_prob_micro_batch_size,
+      sizes.log_prob_micro_batch_size_per_gpu,
+      sizes.log_prob_micro_batch_size,
       this.context.worldSize,
     );
     const microBatches = this.microBatches(
       batch,
       rows,
       size,
-      rollout.log_prob_use_dynamic_bsz || !size,
-      rollout.log_prob_max_token_len_per_gpu,
+      sizes.log_prob_use_dynamic_bsz || !size,
+      sizes.log_prob_max_token_len_per_gpu,
     );
     return scoreBatch(model, batch, {
       microBatches,
-      temperature: rollout.temperature || 1,
-      entropy: wantsEntropy,
+      temperature: this.settings.rollout.temperature || 1,
+      entropy: role === 'rollout',
       sumPiSquared: batch.metaInfo.sumPiSquared === true,
     });
   }
 
   async computeLogProb(batch: DataProto): Promise<DataProto> {
-    const { logProbs, entropy, sumPiSquared } = this.score(this.model, batch, true);
+    const { logProbs, entropy, sumPiSquared } = this.score(this.model, batch, 'rollout');
     const tensors: Record<string, Tensor> = { old_log_probs: logProbs, entropys: entropy! };
     if (sumPiSquared) tensors.sum_pi_squared = sumPiSquared;
     return DataProto.fromDict({ tensors });
@@ -197,8 +207,8 @@ export class ActorRolloutRefWorker {
   async computeRefLogProb(batch: DataProto): Promise<DataProto> {
     if (!this.reference && !this.lora) throw new Error('this worker has no reference policy');
     const { logProbs } = this.reference
-      ? this.score(this.reference, batch, false)
-      : this.lora!.without(() => this.score(this.model, batch, false));
+      ? this.score(this.reference, batch, 'ref')
+      : this.lora!.without(() => this.score(this.model, batch, 'ref'));
     return DataProto.fromDict({ tensors: { ref_log_prob: logProbs } });
   }
 
@@ -240,21 +250,33 @@ export class ActorRolloutRefWorker {
     for (const gradient of gradients.values()) gradient.div_(this.context.worldSize);
   }
 
+  private get parts(): CheckpointParts {
+    const huggingface = {
+      name: 'huggingface',
+      save: async (target: string) => {
+        await saveCausalLM(this.model, target, { source: this.folder });
+        await saveTokenizerChoice(target, this.settings.model);
+      },
+    };
+    return {
+      ...weightParts(this.model, this.settings.model.path, { whole: huggingface, huggingface }),
+      optimizer: optimizerPart(this.optimizer),
+      extra: updatesPart(
+        () => this.updates,
+        (updates) => {
+          this.updates = updates;
+        },
+      ),
+    };
+  }
+
   async saveCheckpoint(folder: string): Promise<void> {
     if (this.context.rank !== 0) return;
-    await saveCausalLM(this.model, path.join(folder, 'huggingface'), { source: this.folder });
-    if (this.lora)
-      await saveAdapter(this.model, path.join(folder, 'lora_adapter'), { baseModel: this.settings.model.path });
-    this.optimizer.save(path.join(folder, 'optimizer.safetensors'));
-    await writeFile(path.join(folder, 'state.json'), `${JSON.stringify({ updates: this.updates })}\n`);
+    await saveParts(folder, this.settings.actor.checkpoint, this.parts);
   }
 
   async loadCheckpoint(folder: string): Promise<void> {
-    // `huggingface` holds the base with the adapter merged in; the base itself never changed.
-    if (this.lora) await loadAdapter(this.model, path.join(folder, 'lora_adapter'));
-    else loadWeights(this.model, path.join(folder, 'huggingface'));
-    this.optimizer.load(path.join(folder, 'optimizer.safetensors'));
-    this.updates = (JSON.parse(await readFile(path.join(folder, 'state.json'), 'utf8')) as { updates: number }).updates;
+    await loadParts(folder, 'actor_rollout_ref.actor.checkpoint', this.settings.actor.checkpoint, this.parts);
     await this.engine.updateWeights();
   }
 

@@ -1,16 +1,19 @@
 /** The critic's role on one rank: values of states, and its own training. */
-import { readFile, writeFile } from 'node:fs/promises';
-import path from 'node:path';
 import { type AdamW, manualSeed, saveSafetensors, type Tensor } from '@verlet/torch';
 import { rearrangeMicroBatches } from '../algorithms/index.js';
 import type { PpoConfig } from '../config/index.js';
-import { loadWeights } from '../models/checkpoint.js';
 import { resolveModel } from '../models/hub/index.js';
-import type { Lora } from '../models/lora.js';
-import { loadAdapter, saveAdapter } from '../models/lora-files.js';
-import { loadValueModel, type ValueModel } from '../models/value-model.js';
+import { loadValueModel, saveValueModel, type ValueModel } from '../models/value-model.js';
 import { DataProto } from '../protocol/index.js';
 import { adaptModel } from './adapters.js';
+import {
+  type CheckpointParts,
+  loadParts,
+  optimizerPart,
+  saveParts,
+  updatesPart,
+  weightParts,
+} from './checkpoint-parts.js';
 import type { WorkerContext } from './context.js';
 import { CriticUpdater, computeValues } from './critic.js';
 import {
@@ -21,6 +24,7 @@ import {
   shuffleSeed,
 } from './language-model-worker.js';
 import { MetricList } from './metric-list.js';
+import { configOf } from './model-source.js';
 import { createOptimizer } from './optimizer-step.js';
 import { rowSource } from './packing.js';
 import { register } from './register.js';
@@ -36,7 +40,7 @@ export class CriticWorker {
   });
 
   private model!: ValueModel;
-  private lora: Lora | null = null;
+  private folder!: string;
   private optimizer!: AdamW;
   private updater!: CriticUpdater;
   private rate: (updates: number) => number = () => 0;
@@ -53,13 +57,14 @@ export class CriticWorker {
   async initModel(options: { totalSteps: number }): Promise<void> {
     const { model, optim } = this.settings;
     // The value head starts from random numbers: the same on every rank and in every run.
-    manualSeed(this.config.actor_rollout_ref.actor.fsdp_config.seed ?? 42);
-    const folder = await resolveModel(model.path);
-    this.model = await loadValueModel(folder, {
+    manualSeed(model.fsdp_config.seed);
+    this.folder = await resolveModel(model.path);
+    this.model = await loadValueModel(this.folder, {
       device: this.context.device,
       dtype: this.context.device === 'cpu' ? 'float32' : 'bfloat16',
+      config: await configOf(this.folder, model),
     });
-    this.lora = await adaptModel(this.model, model);
+    await adaptModel(this.model, model);
     const { optimizer, rate } = createOptimizer(this.model, optim, options.totalSteps);
     this.optimizer = optimizer;
     this.rate = rate;
@@ -123,20 +128,36 @@ export class CriticWorker {
     for (const gradient of gradients.values()) gradient.div_(this.context.worldSize);
   }
 
+  private get parts(): CheckpointParts {
+    const { model } = this;
+    return {
+      ...weightParts(model, this.settings.model.path, {
+        whole: {
+          name: 'model.safetensors',
+          save: (file) => void saveSafetensors(file, model.stateEntries()),
+        },
+        huggingface: {
+          name: 'huggingface',
+          save: (folder) => saveValueModel(model, folder, { kind: 'token', source: this.folder }),
+        },
+      }),
+      optimizer: optimizerPart(this.optimizer),
+      extra: updatesPart(
+        () => this.updates,
+        (updates) => {
+          this.updates = updates;
+        },
+      ),
+    };
+  }
+
   async saveCheckpoint(folder: string): Promise<void> {
     if (this.context.rank !== 0) return;
-    if (this.lora)
-      await saveAdapter(this.model, path.join(folder, 'lora_adapter'), { baseModel: this.settings.model.path });
-    else saveSafetensors(path.join(folder, 'model.safetensors'), this.model.stateEntries());
-    this.optimizer.save(path.join(folder, 'optimizer.safetensors'));
-    await writeFile(path.join(folder, 'state.json'), `${JSON.stringify({ updates: this.updates })}\n`);
+    await saveParts(folder, this.settings.checkpoint, this.parts);
   }
 
   async loadCheckpoint(folder: string): Promise<void> {
-    if (this.lora) await loadAdapter(this.model, path.join(folder, 'lora_adapter'));
-    else loadWeights(this.model, path.join(folder, 'model.safetensors'));
-    this.optimizer.load(path.join(folder, 'optimizer.safetensors'));
-    this.updates = (JSON.parse(await readFile(path.join(folder, 'state.json'), 'utf8')) as { updates: number }).updates;
+    await loadParts(folder, 'critic.checkpoint', this.settings.checkpoint, this.parts);
   }
 
   async close(): Promise<void> {

@@ -11,6 +11,7 @@ import { pack, packRows, rowSource, unpack } from './packing.js';
 export interface CriticUpdateConfig {
   cliprange_value: number;
   loss_agg_mode: LossAggMode;
+  loss_scale_factor?: number | null;
   grad_clip: number;
 }
 
@@ -50,7 +51,7 @@ export class CriticUpdater {
     options: UpdateOptions,
   ): void {
     const source = rowSource(batch);
-    const counts = globalCounts(source, microBatches.flat(), options);
+    const counts = globalCounts(source, microBatches.flat(), options, this.config.loss_scale_factor);
     this.model.clearGradients();
     const accumulate = (micro: readonly number[]): Record<string, number> =>
       scope(() => {

@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { Engine, Generation, GenerationOutput } from '../../rollout/types.js';
 import { IncrementalChatTemplate, TemplateCache } from '../chat-template.js';
 import { splitReasoning, toolParser } from '../tools/parsers/index.js';
-import { flattenSegments, type TrajectoryIdentity } from '../trajectory.js';
+import { flattenSegments, type TrajectoryIdentity, TrajectoryRecorder } from '../trajectory.js';
 import { mixedSeed } from '../turn-noise.js';
 import {
   type AgentConfig,
@@ -16,7 +16,7 @@ import {
 } from '../types.js';
 import { CallTree, pathTo, type RecordedCall, segmentsOf } from './call-tree.js';
 import { currentAgentName } from './context.js';
-import { type ChatCall, type ChatResult, ContextOverflowError, type RunningChat } from './types.js';
+import { type ChatCall, type ChatResult, ContextOverflowError, RolloutOverError, type RunningChat } from './types.js';
 
 export interface CaptureSessionOptions {
   engine: Engine;
@@ -24,8 +24,8 @@ export interface CaptureSessionOptions {
   config?: AgentConfigInput;
   /** Who the trajectories belong to. */
   identity?: Partial<TrajectoryIdentity>;
-  /** Awaited before every call: lets a weight update pass. */
-  gate?: () => Promise<void>;
+  /** Awaited before every call: lets a weight update pass. Must give up when the signal fires: nobody waits any more. */
+  gate?: (signal?: AbortSignal) => Promise<void>;
   templateCache?: TemplateCache;
 }
 
@@ -57,9 +57,10 @@ export class CaptureSession {
 
   /** Starts a call and gives access to its tokens while they are sampled. */
   async begin(call: ChatCall): Promise<RunningChat> {
-    await this.options.gate?.();
-    if (this.isFinished)
-      throw new Error(`the rollout ${this.id} is over: calls after the program's end are not recorded`);
+    this.assertOpen();
+    await this.options.gate?.(call.signal);
+    // The program may have ended, or run out of time, while its call was held.
+    this.assertOpen();
     const tools = call.tools ?? [];
     const place = this.placeOf(call.messages, tools);
     const sampling = { ...this.config.sampling, ...withoutUndefined(call.sampling ?? {}) };
@@ -76,6 +77,10 @@ export class CaptureSession {
     // Whoever streams may never look at the result.
     result.catch(() => {});
     return { id, promptIds: place.promptIds, tokens: generation, result };
+  }
+
+  private assertOpen(): void {
+    if (this.isFinished) throw new RolloutOverError(this.id);
   }
 
   get calls(): readonly RecordedCall[] {
@@ -96,6 +101,26 @@ export class CaptureSession {
       for (const call of path) trained.add(call);
       return this.trajectoryOf(path, segments, rewards, index, leaves.length);
     });
+  }
+
+  /** The record of a program that never asked: the prompt it was given, and no response. */
+  silentTrajectory(messages: readonly ChatMessage[]): Trajectory {
+    const recorder = new TrajectoryRecorder(this.identity);
+    const { applyChatTemplateKwargs, maxPromptLength } = this.config;
+    try {
+      const { tokenizer } = this.options;
+      const template = new IncrementalChatTemplate(
+        tokenizer,
+        messages,
+        [],
+        applyChatTemplateKwargs,
+        this.templateCache,
+      );
+      recorder.promptIds = template.promptIds().slice(-maxPromptLength);
+    } catch {
+      // A prompt that is no conversation is the program's own affair; there is nothing to show then.
+    }
+    return recorder.build([...messages], 'stop');
   }
 
   /**
@@ -126,7 +151,11 @@ export class CaptureSession {
       );
       const promptIds = template.promptIds();
       const limit = Math.min(this.config.maxPromptLength, engine.maxModelLength - 1);
-      if (promptIds.length > limit) throw overflow(`the prompt has ${promptIds.length} tokens, the limit is ${limit}`);
+      if (promptIds.length > limit)
+        throw overflow(
+          `the prompt has ${promptIds.length} tokens (system message and tools included), the limit is ${limit}; ` +
+            'raise data.max_prompt_length',
+        );
       const room = Math.min(this.config.responseLength, engine.maxModelLength - promptIds.length);
       return { parent: undefined, template, injectedIds: promptIds, promptIds, reused: 0, room };
     }
@@ -140,7 +169,8 @@ export class CaptureSession {
     const room = Math.min(this.config.responseLength - response, engine.maxModelLength - promptIds.length);
     if (room <= 0) {
       throw overflow(
-        `${promptIds.length} tokens so far, ${response} of them after the first prompt; the response may have ${this.config.responseLength}`,
+        `${promptIds.length} tokens so far, ${response} of them after the first prompt, where answers and tool results ` +
+          `together may have ${this.config.responseLength}; raise data.max_response_length, or shorten what tools return`,
       );
     }
     return { parent, template, injectedIds, promptIds, reused: before.length, room };
@@ -154,7 +184,9 @@ export class CaptureSession {
     place: ReturnType<CaptureSession['placeOf']>,
     generation: Generation,
   ): Promise<ChatResult> {
+    const started = performance.now();
     const output = await generation.output;
+    const seconds = (performance.now() - started) / 1000;
     const { result, closed } = this.read(id, output, place.promptIds, place.reused, tools);
     if (result.finishReason === 'abort') {
       // Nobody saw the answer, so nothing can go on from it.
@@ -170,6 +202,7 @@ export class CaptureSession {
       injectedIds: place.injectedIds,
       result,
       closed,
+      seconds,
       hasChildren: false,
     };
     this.tree.add(call, tools);
@@ -242,15 +275,20 @@ export class CaptureSession {
       rewards: { ...rewards },
       rewardScore: values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0),
       endReason: last.result.finishReason === 'length' ? 'response_length' : 'stop',
-      timing: { generate_sequences: 0, tool_calls: 0, compute_score: 0 },
+      timing: { generate_sequences: sumOf(path, ({ seconds }) => seconds), tool_calls: 0, compute_score: 0 },
       metrics: {
         calls: path.length,
-        reused_tokens: path.reduce((sum, { result }) => sum + result.numReusedTokens, 0),
+        tool_calls: sumOf(path, ({ result }) => result.toolCalls.length),
+        reused_tokens: sumOf(path, ({ result }) => result.numReusedTokens),
         aborted_calls: this.numAborted,
       },
       extraFields: { rollout_id: this.identity.id, trajectory_index: index, trajectory_count: count },
     };
   }
+}
+
+function sumOf(path: readonly RecordedCall[], numberOf: (call: RecordedCall) => number): number {
+  return path.reduce((sum, call) => sum + numberOf(call), 0);
 }
 
 function overflow(what: string): ContextOverflowError {

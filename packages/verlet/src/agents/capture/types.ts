@@ -48,3 +48,13 @@ export class ContextOverflowError extends Error {
   override readonly name = 'ContextOverflowError';
   readonly code = 'context_length_exceeded';
 }
+
+/** A call came after the program's end, or after its time; servers answer it with 410 and this code. */
+export class RolloutOverError extends Error {
+  override readonly name = 'RolloutOverError';
+  readonly status = 410;
+  readonly code = 'rollout_over';
+  constructor(id: string) {
+    super(`the rollout ${id} is over: calls after the program's end are not recorded`);
+  }
+}

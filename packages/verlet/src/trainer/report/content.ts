@@ -44,6 +44,7 @@ export function reportContent(history: RunHistory, title: string): ReportContent
   const curves: Curve[] = [
     curve('reward', 'critic/score/mean'),
     curve('loss', 'train/loss'),
+    curve('held-out loss', 'val/loss'),
     ...validations.map(({ label, points }) => ({ label: `validation ${label}`, points })),
     curve('response length', 'response_length/mean'),
     curve('entropy', 'actor/entropy'),
