@@ -8,6 +8,8 @@ import type { RowSource } from './packing.js';
 export interface UpdateOptions {
   temperature: number;
   recompute: boolean;
+  /** Compute a prompt that several rows of a micro-batch have once; so by default. */
+  sharePrompts?: boolean;
   /** Ranks that share this mini-batch. */
   dpSize: number;
   /** Sums a number over all ranks. */
