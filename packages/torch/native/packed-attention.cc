@@ -6,6 +6,8 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <memory>
 #include <vector>
 
 #include "vector-math.h"
@@ -13,8 +15,24 @@
 // The BLAS that libtorch was built with; absent where libtorch hides it.
 extern "C" __attribute__((weak)) void sgemm_(const char* transA, const char* transB, const int* m, const int* n, const int* k, const float* alpha, const float* a,
                                              const int* lda, const float* b, const int* ldb, const float* beta, float* c, const int* ldc);
+// MKL's; returns what was set before.
+extern "C" __attribute__((weak)) int MKL_Set_Num_Threads_Local(int threads);
 
 namespace {
+
+// Threads share out whole heads here. Left alone, MKL picks its algorithm by the number of threads it believes it has, and with it
+// the rounding.
+class OneThreadBlas {
+ public:
+  OneThreadBlas() : before_(MKL_Set_Num_Threads_Local ? MKL_Set_Num_Threads_Local(1) : 0) {}
+  ~OneThreadBlas() {
+    if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(before_);
+  }
+  OneThreadBlas(const OneThreadBlas&) = delete;
+
+ private:
+  int before_;
+};
 
 // Queries per block: scores of a block stay in the second-level cache, and keys behind the block's last query are never touched.
 constexpr int64_t blockRows = 64;
@@ -135,6 +153,27 @@ struct Layout {
 
 at::Tensor rowsOf(const at::Tensor& x) { return x.stride(2) == 1 && x.stride(0) > 0 && x.stride(1) > 0 ? x : x.contiguous(); }
 
+// Room for the scores of a block. BLAS rounds differently for differently aligned matrices: aligned, results do not depend on which
+// thread works where.
+class Scratch {
+ public:
+  float* room(int64_t count) {
+    if (count > size_) {
+      size_ = (count + 4095) / 4096 * 4096;
+      data_.reset(static_cast<float*>(std::aligned_alloc(64, size_ * sizeof(float))));
+      TORCH_CHECK(data_, "no memory for ", size_, " attention scores");
+    }
+    return data_.get();
+  }
+
+ private:
+  struct Free {
+    void operator()(float* data) const { std::free(data); }
+  };
+  std::unique_ptr<float, Free> data_;
+  int64_t size_ = 0;
+};
+
 // One head of keys or values, from a token on.
 struct Rows {
   const float* data;
@@ -177,7 +216,8 @@ std::tuple<at::Tensor, at::Tensor> packedAttention(const at::Tensor& q, const at
   float *out = output.mutable_data_ptr<float>(), *logs = normalizers.mutable_data_ptr<float>();
   const int64_t pieces = at.sequences.size() * at.heads, row = at.heads * at.dim;
   at::parallel_for(0, pieces, at.piecesPerThread(pieces), [&](int64_t begin, int64_t end) {
-    std::vector<float> scores;
+    OneThreadBlas guard;
+    Scratch scratch;
     for (int64_t work = begin; work < end; work++) {
       const int64_t head = work % at.heads;
       const Sequence& own = at.sequences[work / at.heads];
@@ -185,13 +225,13 @@ std::tuple<at::Tensor, at::Tensor> packedAttention(const at::Tensor& q, const at
       for (int64_t block = 0; block * blockRows < own.length; block++) {
         const auto span = spanOf(block, own.length, own.prefixLength, window);
         const int64_t first = own.start + span.firstRow, columns = span.keys();
-        scores.resize(std::max<size_t>(scores.size(), span.rows * columns));
-        againstKeys(query.from(first, false), key, own, span, at.dim, scores.data());
+        float* scores = scratch.room(span.rows * columns);
+        againstKeys(query.from(first, false), key, own, span, at.dim, scores);
         for (int64_t r = 0; r < span.rows; r++) {
           const auto [from, to] = span.seen(r, own.prefixLength, window);
-          softmaxRow(scores.data() + r * columns, from, to, columns, scale, logs + head * at.tokens + first + r);
+          softmaxRow(scores + r * columns, from, to, columns, scale, logs + head * at.tokens + first + r);
         }
-        mixRows(scores.data(), value, own, span, at.dim, out + first * row + head * at.dim, row);
+        mixRows(scores, value, own, span, at.dim, out + first * row + head * at.dim, row);
       }
     }
   });
@@ -211,7 +251,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> packedAttentionBackward(const at:
   const int64_t row = at.heads * at.dim, kvRow = at.kvHeads * at.dim, pieces = at.families.size() * at.kvHeads;
   // A family at a time: whoever adds to the gradient of its shared keys does so in the same order, whatever the threads.
   at::parallel_for(0, pieces, at.piecesPerThread(pieces), [&](int64_t begin, int64_t end) {
-    std::vector<float> scores, slopes;
+    OneThreadBlas guard;
+    Scratch forScores, forSlopes;
     for (int64_t work = begin; work < end; work++) {
       const int64_t kvHead = work % at.kvHeads;
       const auto& family = at.families[work / at.kvHeads];
@@ -226,19 +267,18 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> packedAttentionBackward(const at:
           for (int64_t block = 0; block * blockRows < own.length; block++) {
             const auto span = spanOf(block, own.length, own.prefixLength, window);
             const int64_t first = own.start + span.firstRow, columns = span.keys();
-            scores.resize(std::max<size_t>(scores.size(), span.rows * columns));
-            slopes.resize(scores.size());
+            float *scores = forScores.room(span.rows * columns), *slopes = forSlopes.room(span.rows * columns);
             const Matrix query = Rows(qs, head).from(first, false), incoming = Rows(gs, head).from(first, false);
-            againstKeys(query, key, own, span, at.dim, scores.data());
-            againstKeys(incoming, value, own, span, at.dim, slopes.data());
+            againstKeys(query, key, own, span, at.dim, scores);
+            againstKeys(incoming, value, own, span, at.dim, slopes);
             for (int64_t r = 0; r < span.rows; r++) {
               const auto [from, to] = span.seen(r, own.prefixLength, window);
               const float delta = rowDot(incoming.data + r * row, out + (first + r) * row + head * at.dim, at.dim);
-              backwardRow(scores.data() + r * columns, slopes.data() + r * columns, from, to, columns, scale, logs[head * at.tokens + first + r], delta);
+              backwardRow(scores + r * columns, slopes + r * columns, from, to, columns, scale, logs[head * at.tokens + first + r], delta);
             }
-            mixRows(slopes.data(), key, own, span, at.dim, toQ + first * row + head * at.dim, row);
-            addToKeys(slopes.data(), query, own, span, at.dim, keyGradient, kvRow);
-            addToKeys(scores.data(), incoming, own, span, at.dim, valueGradient, kvRow);
+            mixRows(slopes, key, own, span, at.dim, toQ + first * row + head * at.dim, row);
+            addToKeys(slopes, query, own, span, at.dim, keyGradient, kvRow);
+            addToKeys(scores, incoming, own, span, at.dim, valueGradient, kvRow);
           }
       }
     }
