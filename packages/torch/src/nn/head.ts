@@ -21,6 +21,8 @@ export interface LogProbHeadOptions {
   entropy?: boolean;
   /** Also sum(p^2) per token, for baselines that weigh tokens by it. */
   sumPiSquared?: boolean;
+  /** Further tokens per position whose log-probability is wanted, [tokens, count] int64. */
+  alternatives?: Tensor;
   /** Keep what backward needs. Off for scoring only. */
   train?: boolean;
   /**
@@ -36,6 +38,8 @@ export interface HeadResult {
   /** [tokens] float32, when asked for. */
   entropy: Tensor | null;
   sumPiSquared: Tensor | null;
+  /** [tokens, count] float32, when asked for. */
+  alternatives: Tensor | null;
 }
 
 const chunkBytes = 256 * 2 ** 20;
@@ -64,7 +68,7 @@ export class LogProbHead {
     private readonly options: LogProbHeadOptions = {},
   ) {
     const vocabulary = weight.size(0);
-    this.fused = hidden.device.startsWith('cuda');
+    this.fused = hidden.device.startsWith('cuda') && !options.alternatives;
     const bytes = this.fused ? cudaChunkBytes / (weight.nbytes / weight.numel) : chunkBytes / 4;
     this.chunk = options.chunkTokens ?? Math.max(64, Math.floor(bytes / vocabulary));
     this.scale = 1 / (options.temperature ?? 1);
@@ -93,6 +97,7 @@ export class LogProbHead {
     const logProbs: Tensor[] = [];
     const entropies: Tensor[] = [];
     const squares: Tensor[] = [];
+    const alternatives: Tensor[] = [];
     for (let start = 0; start < tokens; start += this.chunk) {
       const length = Math.min(this.chunk, tokens - start);
       scope(() => {
@@ -100,6 +105,8 @@ export class LogProbHead {
         const picked = logits.gather(1, this.targets.narrow(0, start, length).unsqueeze(1)).squeeze(1);
         const normalizer = logits.logsumexp(-1);
         logProbs.push(picked.sub(normalizer).keep());
+        const others = this.options.alternatives?.narrow(0, start, length);
+        if (others) alternatives.push(logits.gather(1, others).sub_(normalizer.unsqueeze(1)).keep());
         if (!keep && !this.options.entropy && !this.options.sumPiSquared) return;
         const probabilities = aten.softmax_int(logits, -1);
         if (this.options.entropy) entropies.push(normalizer.sub(probabilities.mul(logits).sum(-1)).keep());
@@ -107,10 +114,10 @@ export class LogProbHead {
         if (keep) this.kept.push(probabilities.keep());
       });
     }
-    return this.gather(logProbs, entropies, squares);
+    return this.gather(logProbs, entropies, squares, alternatives);
   }
 
-  private gather(logProbs: Tensor[], entropies: Tensor[], squares: Tensor[]): HeadResult {
+  private gather(logProbs: Tensor[], entropies: Tensor[], squares: Tensor[], alternatives: Tensor[] = []): HeadResult {
     const join = (parts: Tensor[]): Tensor => {
       const joined =
         parts.length === 0
@@ -125,6 +132,7 @@ export class LogProbHead {
       logProbs: join(logProbs),
       entropy: this.options.entropy ? join(entropies) : null,
       sumPiSquared: this.options.sumPiSquared ? join(squares) : null,
+      alternatives: this.options.alternatives ? join(alternatives) : null,
     };
   }
 
@@ -156,19 +164,23 @@ export class LogProbHead {
     index: number,
     gradLogProbs: Tensor,
     gradEntropy: Tensor | null,
+    gradAlternatives: Tensor | null,
   ): Tensor {
     const probabilities = this.kept[index] ?? aten.softmax_int(this.logits(start, length), -1);
     const targets = this.targets.narrow(0, start, length).unsqueeze(1);
     const outer = gradLogProbs.narrow(0, start, length).unsqueeze(1);
+    const others = gradAlternatives?.narrow(0, start, length);
+    const total = others ? outer.add(others.sum(-1, true)) : outer;
     // d logp / d logit = onehot - p;  d entropy / d logit = -p (log p + entropy)
     let gradLogits: Tensor;
     if (gradEntropy) {
       const logs = probabilities.log().clamp(-1e4);
       const entropy = probabilities.mul(logs).sum(-1, true).neg();
       const inner = gradEntropy.narrow(0, start, length).unsqueeze(1);
-      gradLogits = logs.add_(entropy).mul_(inner).add_(outer).mul_(probabilities).mul_(-1);
-    } else gradLogits = probabilities.mul(outer.neg());
+      gradLogits = logs.add_(entropy).mul_(inner).add_(total).mul_(probabilities).mul_(-1);
+    } else gradLogits = probabilities.mul(total.neg());
     gradLogits.scatterAdd_(1, targets, outer.contiguous());
+    if (others) gradLogits.scatterAdd_(1, this.options.alternatives!.narrow(0, start, length), others.contiguous());
     if (this.scale !== 1) gradLogits.mul_(this.scale);
     return this.hidden.dtype === 'float32' ? gradLogits : gradLogits.to(this.hidden.dtype);
   }
@@ -194,9 +206,15 @@ export class LogProbHead {
    * @param gradLogProbs [tokens] float32
    * @param gradEntropy [tokens] float32, or null
    * @param weightParameter gets the weight's gradient, unless null
+   * @param gradAlternatives [tokens, count] float32, or null
    * @returns the gradient of the hidden states, [tokens, features]
    */
-  backward(gradLogProbs: Tensor, gradEntropy: Tensor | null, weightParameter: Parameter | null): Tensor {
+  backward(
+    gradLogProbs: Tensor,
+    gradEntropy: Tensor | null,
+    weightParameter: Parameter | null,
+    gradAlternatives: Tensor | null = null,
+  ): Tensor {
     if (!this.options.train) throw new Error('LogProbHead: backward needs { train: true }');
     const tokens = this.hidden.size(0);
     const result = noGrad(() =>
@@ -208,7 +226,7 @@ export class LogProbHead {
           const part = scope(() => {
             const narrow = this.fused
               ? this.gradLogitsFused(start, length, index, gradLogProbs, gradEntropy)
-              : this.gradLogits(start, length, index, gradLogProbs, gradEntropy);
+              : this.gradLogits(start, length, index, gradLogProbs, gradEntropy, gradAlternatives);
             if (weightParameter?.trainable) {
               const own = narrow.t().mm(this.hidden.narrow(0, start, length));
               if (weightGradient) weightGradient.add_(own);
@@ -238,6 +256,47 @@ export class LogProbHead {
       entropy.dispose();
     }
   }
+}
+
+export interface TopLogProbs {
+  /** [tokens, count] int64, the likeliest first. */
+  ids: Tensor;
+  /** [tokens, count] float32 */
+  logProbs: Tensor;
+}
+
+/**
+ * The likeliest tokens of every position with their log-probabilities, in chunks like the head's. With `among`, only tokens
+ * below that id are named; the probabilities are those among all.
+ */
+export function topLogProbs(
+  hidden: Tensor,
+  weight: Tensor,
+  count: number,
+  options: { temperature?: number; among?: number; chunkTokens?: number } = {},
+): TopLogProbs {
+  const vocabulary = weight.size(0);
+  const among = Math.min(options.among ?? vocabulary, vocabulary);
+  const chunk = options.chunkTokens ?? Math.max(64, Math.floor(chunkBytes / 4 / vocabulary));
+  return noGrad(() =>
+    scope(() => {
+      const parts: [Tensor, Tensor][] = [];
+      for (let start = 0; start === 0 || start < hidden.size(0); start += chunk)
+        parts.push(
+          scope(() => {
+            const rows = hidden.narrow(0, start, Math.min(chunk, hidden.size(0) - start));
+            const logits = aten
+              .linear(rows, weight)
+              .to('float32')
+              .div(options.temperature ?? 1);
+            const [values, ids] = aten.topk(logits.narrow(1, 0, among), Math.min(count, among));
+            return [ids, values.sub(logits.logsumexp(-1, true))] as [Tensor, Tensor];
+          }),
+        );
+      const [ids, logProbs] = [parts.map(([first]) => first), parts.map(([, second]) => second)];
+      return { ids: cat(ids), logProbs: cat(logProbs) };
+    }),
+  );
 }
 
 /** Log-probabilities of targets under a plain softmax, for small things; builds a graph. */

@@ -57,6 +57,7 @@ export function agentConfigOf(settings: AgentSettings): AgentConfigInput {
     toolTimeoutSeconds: multi_turn.tool_timeout,
     trajectoryTimeoutSeconds: agent.trajectory_timeout,
     maxConcurrentTrajectories: agent.max_concurrent_trajectories,
+    programSampling: agent.program.sampling,
     maxToolResponseLength: multi_turn.max_tool_response_length,
     toolResponseTruncateSide: multi_turn.tool_response_truncate_side,
     format: multi_turn.format,

@@ -10,6 +10,7 @@ import { needsSumPiSquared } from './estimate.js';
 import type { ActorGroup } from './ppo.js';
 import { addNeeded, type RewardLoop } from './reward-loop.js';
 import { rolloutRows, selectRollouts } from './rollouts.js';
+import { mergeRounds, type Round } from './rounds.js';
 import { joinGenerated, promptRows } from './rows.js';
 import type { StepTimer } from './step-timer.js';
 
@@ -23,6 +24,8 @@ export interface CollectParts {
 export interface Collected {
   batch: DataProto;
   metrics: Record<string, number>;
+  /** Response tokens of all rollouts, also of those that are not learnt from. */
+  responseTokens: number;
 }
 
 /** One batch of rollouts with scores. The actor must be awake. */
@@ -35,11 +38,13 @@ export async function collect(parts: CollectParts, step: number, timer: StepTime
   const kept: DataProto[] = [];
   const counters = { dropped: 0, surplus: 0 };
   let prompts = 0;
-  let metrics: Record<string, number> = {};
+  const rounds: Round[] = [];
+  let responseTokens = 0;
   for (let round = 1; ; round++) {
     const collected = await rollout(parts, await loader.next(), step, timer, round);
-    metrics = { ...metrics, ...collected.metrics };
     const { batch } = collected;
+    rounds.push({ metrics: collected.metrics, rollouts: rolloutRows(batch).length });
+    responseTokens += collected.responseTokens;
     const uids = batch.column<string>('uid');
     const values = filterValues(batch, filter.metric);
     // A rollout of several rows has one value: that of the last.
@@ -71,9 +76,11 @@ export async function collect(parts: CollectParts, step: number, timer: StepTime
   }
   const batch = kept.length === 1 ? kept[0]! : DataProto.concat(kept);
   if (kept.length > 1) for (const part of kept) part.dispose();
+  const metrics = mergeRounds(rounds);
   metrics['training/filter_groups/evicted_samples'] = counters.dropped;
   metrics['training/filter_groups/discarded_surplus_samples'] = counters.surplus;
-  return { batch, metrics };
+  metrics['train/num_gen_batches'] = rounds.length;
+  return { batch, metrics, responseTokens };
 }
 
 async function rollout(
@@ -92,14 +99,16 @@ async function rollout(
   delete generated.metaInfo.metrics;
   const batch = joinGenerated(prompts, generated);
   // Counts of the whole batch, whatever the number of ranks that sampled it.
-  Object.assign(metrics, agentMetrics(batch.column<Trajectory>('trajectory')));
+  const trajectories = batch.column<Trajectory>('trajectory');
+  Object.assign(metrics, agentMetrics(trajectories));
   batch.metaInfo.sumPiSquared = needsSumPiSquared(config);
-  await addNeeded(actor, batch, reward.needs, timer);
+  Object.assign(metrics, await addNeeded(actor, batch, reward.needs, timer));
   const scored = await timer.time('reward', () => reward.score(batch));
   batch.set('token_level_scores', scored.scores);
   Object.assign(metrics, scored.metrics);
   if (config.algorithm.adv_estimator === 'remax') await addGreedyBaselines(parts, batch, items, step, timer, round);
-  return { batch, metrics };
+  const responseTokens = trajectories.reduce((sum, { responseIds }) => sum + responseIds.length, 0);
+  return { batch, metrics, responseTokens };
 }
 
 /** Ranks run programs of their own: how many ran, failed or never asked the policy adds up. */

@@ -15,7 +15,7 @@ import type { PpoConfig } from '../config/index.js';
 import type { DataProto } from '../protocol/index.js';
 import type { ActorGroup, CriticGroup } from './ppo.js';
 import { rolloutRows, selectRollouts, trajectoryKeys } from './rollouts.js';
-import type { StepTimer } from './step-timer.js';
+import { type StepTimer, takeMetrics } from './step-timer.js';
 
 const tokenBaselines = ['optimal_token_baseline', 'tir_optimal_token_baseline'];
 
@@ -55,16 +55,26 @@ export interface EstimateParts {
 }
 
 /** Log-probabilities and values under the weights as they are. */
-export async function addLogProbsAndValues(parts: EstimateParts, batch: DataProto, timer: StepTimer): Promise<void> {
+export async function addLogProbsAndValues(
+  parts: EstimateParts,
+  batch: DataProto,
+  timer: StepTimer,
+): Promise<Record<string, number>> {
+  const metrics: Record<string, number> = {};
+  const add = async (name: string, work: () => Promise<DataProto>): Promise<void> => {
+    const output = await timer.time(name, work);
+    Object.assign(metrics, takeMetrics(output));
+    batch.union(output);
+  };
   const { config, actor, critic, useReference } = parts;
   batch.metaInfo.sumPiSquared = needsSumPiSquared(config);
   if (config.algorithm.rollout_correction.bypass_mode) {
     if (!batch.batch.has('old_log_probs')) batch.set('old_log_probs', batch.tensor('rollout_log_probs').clone());
   } else if (needsOldLogProbs(config) && !batch.batch.has('old_log_probs'))
-    batch.union(await timer.time('old_log_prob', () => actor.computeLogProb(batch)));
-  if (useReference && !batch.batch.has('ref_log_prob'))
-    batch.union(await timer.time('ref', () => actor.computeRefLogProb(batch)));
-  if (critic) batch.union(await timer.time('values', () => critic.computeValues(batch)));
+    await add('old_log_prob', () => actor.computeLogProb(batch));
+  if (useReference && !batch.batch.has('ref_log_prob')) await add('ref', () => actor.computeRefLogProb(batch));
+  if (critic) await add('values', () => critic.computeValues(batch));
+  return metrics;
 }
 
 /** KL in the reward, rollout correction, advantages; in this process, on small tensors. */

@@ -15,7 +15,7 @@ import { EarlyScores } from './early-scores.js';
 import type { ActorGroup } from './ppo.js';
 import { type ChannelOptions, channelMetrics, channelsOf, ownSample, withSample } from './reward-channels.js';
 import { decidingRows } from './rollouts.js';
-import type { StepTimer } from './step-timer.js';
+import { type StepTimer, takeMetrics } from './step-timer.js';
 
 export interface ScoredBatch {
   /** [rows, responseWidth] float32 */
@@ -48,10 +48,16 @@ export async function addNeeded(
   batch: DataProto,
   needs: RewardNeeds,
   timer?: StepTimer,
-): Promise<void> {
-  const timed = (name: string, work: () => Promise<DataProto>) => timer?.time(name, work) ?? work();
-  if (needs.logProbs || needs.entropy) batch.union(await timed('old_log_prob', () => actor.computeLogProb(batch)));
-  if (needs.refLogProb) batch.union(await timed('ref', () => actor.computeRefLogProb(batch)));
+): Promise<Record<string, number>> {
+  const metrics: Record<string, number> = {};
+  const add = async (name: string, work: () => Promise<DataProto>): Promise<void> => {
+    const output = await (timer?.time(name, work) ?? work());
+    Object.assign(metrics, takeMetrics(output));
+    batch.union(output);
+  };
+  if (needs.logProbs || needs.entropy) await add('old_log_prob', () => actor.computeLogProb(batch));
+  if (needs.refLogProb) await add('ref', () => actor.computeRefLogProb(batch));
+  return metrics;
 }
 
 export class RewardLoop {

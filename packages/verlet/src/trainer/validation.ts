@@ -1,5 +1,5 @@
 /** Held-out prompts, sampled as `val_kwargs` says and scored per data source. */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, rename, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { AgentRow, Trajectory } from '../agents/index.js';
 import type { PpoConfig } from '../config/index.js';
@@ -16,6 +16,8 @@ export interface ValidationExample {
   score: number;
   dataSource: string;
   groundTruth: unknown;
+  /** What the reward returned beside the score. */
+  extras?: Readonly<Record<string, unknown>>;
 }
 
 export class Validator {
@@ -64,6 +66,7 @@ export class Validator {
           score: totals[row]!,
           dataSource: source,
           groundTruth: rows[row]!.reward_model?.ground_truth,
+          extras: sample.extras,
         });
       }
       scores.dispose();
@@ -81,13 +84,22 @@ export class Validator {
     return metrics;
   }
 
+  /** Writes `STEP.jsonl` whole or not at all, under verl's names, as rollouts are. */
   private async dump(step: number): Promise<void> {
     const folder = this.config.trainer.validation_data_dir;
     if (!folder) return;
     await mkdir(folder, { recursive: true });
-    await writeFile(
-      path.join(folder, `${step}.jsonl`),
-      this.examples.map((example) => `${JSON.stringify({ step, ...example })}\n`).join(''),
-    );
+    const file = path.join(folder, `${step}.jsonl`);
+    const rows = this.examples.map(({ prompt, response, score, dataSource, groundTruth, extras }) => ({
+      ...extras,
+      input: prompt,
+      output: response,
+      gts: groundTruth ?? null,
+      score,
+      step,
+      data_source: dataSource,
+    }));
+    await writeFile(`${file}.tmp`, rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+    await rename(`${file}.tmp`, file);
   }
 }

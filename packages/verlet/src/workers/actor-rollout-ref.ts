@@ -13,7 +13,7 @@ import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { CausalLM } from '../models/transformer.js';
 import { DataProto } from '../protocol/index.js';
 import type { Engine, SamplingParams } from '../rollout/types.js';
-import { ActorUpdater } from './actor.js';
+import { ActorUpdater, topKDistillation } from './actor.js';
 import { adaptModel } from './adapters.js';
 import { AgentRollout, type RolloutExtensions } from './agent-rollout.js';
 import {
@@ -40,6 +40,7 @@ import { rowSource } from './packing.js';
 import { register } from './register.js';
 import { trajectoriesToBatch } from './rollout-batch.js';
 import { openRolloutEngine, samplesRemotely } from './rollout-engine.js';
+import { memoryMetrics, startUtilization } from './utilization.js';
 
 export function pickDevice(wanted: string): string {
   if (wanted !== 'auto') return wanted === 'cuda' ? 'cuda:0' : wanted;
@@ -104,7 +105,11 @@ export class ActorRolloutRefWorker {
     const { optimizer, rate } = createOptimizer(this.model, optim, options.totalSteps);
     this.optimizer = optimizer;
     this.rate = rate;
-    const lossConfig = { ...actor, rollout_correction: this.config.algorithm.rollout_correction };
+    const lossConfig = {
+      ...actor,
+      rollout_correction: this.config.algorithm.rollout_correction,
+      topKDistillation: topKDistillation(this.config),
+    };
     this.updater = new ActorUpdater(this.model, this.optimizer, lossConfig as never, this.extensions.policyLoss);
     this.engine = await openRolloutEngine({
       config: this.config,
@@ -198,10 +203,11 @@ export class ActorRolloutRefWorker {
   }
 
   async computeLogProb(batch: DataProto): Promise<DataProto> {
+    const utilization = startUtilization(batch, { config: this.model.config, device: this.context.device, passes: 1 });
     const { logProbs, entropy, sumPiSquared } = this.score(this.model, batch, 'rollout');
     const tensors: Record<string, Tensor> = { old_log_probs: logProbs, entropys: entropy! };
     if (sumPiSquared) tensors.sum_pi_squared = sumPiSquared;
-    return DataProto.fromDict({ tensors });
+    return DataProto.fromDict({ tensors, metaInfo: { metrics: { 'perf/mfu/actor_infer': utilization() } } });
   }
 
   async computeRefLogProb(batch: DataProto): Promise<DataProto> {
@@ -220,6 +226,8 @@ export class ActorRolloutRefWorker {
     const miniBatches = (epoch: number): number[][] =>
       miniBatchRows(batch, actor.ppo_mini_batch_size, rollout.n / worldSize, shuffleSeed(actor, this.updates, epoch));
     const size = rowsPerPass(actor.ppo_micro_batch_size_per_gpu, actor.ppo_micro_batch_size, worldSize);
+    const passes = 3 * actor.ppo_epochs;
+    const utilization = startUtilization(batch, { config: this.model.config, device: this.context.device, passes });
     this.optimizer.lr = this.rate(this.updates);
     for (let epoch = 0; epoch < actor.ppo_epochs; epoch++)
       for (const rows of miniBatches(epoch)) {
@@ -239,8 +247,13 @@ export class ActorRolloutRefWorker {
         });
       }
     this.updates++;
-    metrics.add({ 'actor/lr': this.optimizer.lr });
+    metrics.add({ 'actor/lr': this.optimizer.lr, 'perf/mfu/actor': utilization() });
+    const start = performance.now();
     await this.engine.updateWeights();
+    metrics.add({
+      'timing_s/update_weights': (performance.now() - start) / 1000,
+      ...memoryMetrics(this.context.device),
+    });
     return DataProto.fromDict({ metaInfo: { metrics: metrics.lists() } });
   }
 

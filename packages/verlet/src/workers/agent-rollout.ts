@@ -1,4 +1,5 @@
 /** Station F on one rank: rows to trajectories, through the agent loops of the configuration or through a program. */
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { LanguageModelV3 } from '@ai-sdk/provider';
 import {
@@ -191,6 +192,7 @@ function trainedRow(row: AgentRow): TrainedRow {
 async function loadProgram(config: PpoConfig): Promise<TrainedAgent | undefined> {
   const { path: file, name } = config.actor_rollout_ref.rollout.agent.program;
   if (!file) return undefined;
+  if (!existsSync(file)) throw new UserError(`rollout.agent.program.path: there is no file ${path.resolve(file)}`);
   const module = await importModule(path.resolve(file));
   const program = module[name ?? 'default'];
   if (typeof program !== 'function')

@@ -28,6 +28,7 @@ import { configOf } from './model-source.js';
 import { createOptimizer } from './optimizer-step.js';
 import { rowSource } from './packing.js';
 import { register } from './register.js';
+import { startUtilization } from './utilization.js';
 
 export class CriticWorker {
   static readonly source = { module: import.meta.url, export: 'CriticWorker' };
@@ -108,6 +109,12 @@ export class CriticWorker {
     const size = rowsPerPass(settings.ppo_micro_batch_size_per_gpu, settings.ppo_micro_batch_size, worldSize);
     const miniBatches = (epoch: number): number[][] =>
       miniBatchRows(batch, settings.ppo_mini_batch_size, n / worldSize, shuffleSeed(settings, this.updates, epoch));
+    const utilization = startUtilization(batch, {
+      config: this.model.config,
+      device: this.context.device,
+      headRows: 1,
+      passes: 3 * settings.ppo_epochs,
+    });
     this.optimizer.lr = this.rate(this.updates);
     for (let epoch = 0; epoch < settings.ppo_epochs; epoch++)
       for (const rows of miniBatches(epoch))
@@ -119,7 +126,7 @@ export class CriticWorker {
           reduceGradients: this.context.worldSize > 1 ? (gradients) => this.averageGradients(gradients) : undefined,
         });
     this.updates++;
-    metrics.add({ 'critic/lr': this.optimizer.lr });
+    metrics.add({ 'critic/lr': this.optimizer.lr, 'perf/mfu/critic': utilization() });
     return DataProto.fromDict({ metaInfo: { metrics: metrics.lists() } });
   }
 

@@ -111,6 +111,8 @@ export interface PackedRows {
   targets: Tensor;
   /** Their places in the flattened [rows, responseWidth], [scored]. */
   places: Tensor;
+  /** Places in the batch's own flattened [batch rows, responseWidth], for results that span micro-batches. */
+  batchPlaces: Int32Array;
   /** Prompt tokens that are not there because another row brought them. */
   sharedTokens: number;
   rows: readonly number[];
@@ -126,6 +128,7 @@ class Layout {
   readonly predictors: number[] = [];
   readonly targets: number[] = [];
   readonly places: number[] = [];
+  readonly batchPlaces: number[] = [];
 
   constructor(private readonly source: RowSource) {}
 
@@ -144,6 +147,7 @@ class Layout {
         this.predictors.push(predictor);
         this.targets.push(inputIds[at]!);
         this.places.push(local * responseWidth + response);
+        this.batchPlaces.push(row * responseWidth + response);
       }
       predictor = ids.push(inputIds[at]!) - 1;
     }
@@ -191,6 +195,7 @@ export function packRows(source: RowSource, rows: readonly number[], options: Pa
     ...packed,
     lengths: layout.lengths,
     prefixes: groups.length > 0 ? layout.prefixes : [],
+    batchPlaces: Int32Array.from(layout.batchPlaces),
     sharedTokens,
     rows,
     responseWidth,

@@ -7,6 +7,8 @@ export interface ChatCall {
   tools?: readonly ToolSchema[];
   sampling?: SamplingParams;
   signal?: AbortSignal;
+  /** The answer must call some tool, or this one: its beginning is written for the model, and masked out. */
+  toolChoice?: 'required' | { name: string };
   /** Which (sub-)agent of the program asks; the name of the surrounding `withAgentName` when absent. */
   agent?: string;
 }

@@ -196,6 +196,12 @@ const agent = group('Who runs trajectories.', {
       NOT_IN_VERL,
     ),
     name: field(optionalText, null, 'Export to use; null takes the default export.', NOT_IN_VERL),
+    sampling: field(
+      z.enum(['rollout', 'program']),
+      'rollout',
+      "Whose temperature, top_p, top_k, min_p and penalties count where the program sets its own: the rollout's, so that what is trained was sampled from the policy, or the program's.",
+      NOT_IN_VERL,
+    ),
   }),
   custom_async_server: codeReference('Inference server of your own'),
 });

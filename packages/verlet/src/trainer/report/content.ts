@@ -89,7 +89,7 @@ function facts({ records, best }: RunHistory): [string, string][] {
 }
 
 /** Phases that contain others are left out: shares add up to one step. */
-const WHOLES = new Set(['step', 'gen_max']);
+const WHOLES = new Set(['step', 'gen_max', 'update_weights']);
 
 function timing({ records }: RunHistory): ReportContent['timing'] {
   const totals = new Map<string, number>();
