@@ -20,7 +20,16 @@ import type { CausalLM } from '../models/transformer.js';
 import type { DataProto } from '../protocol/index.js';
 import type { MetricList } from './metric-list.js';
 import { globalCounts, NonFiniteError, takeStep, togetherOrNotAtAll, type UpdateOptions } from './optimizer-step.js';
-import { type PackedRows, pack, packOptions, packRows, type RowSource, rowSource, unpack } from './packing.js';
+import {
+  type PackedRows,
+  pack,
+  packOptions,
+  packRows,
+  type RowSource,
+  rowSource,
+  SHARED_TOKENS,
+  unpack,
+} from './packing.js';
 
 export interface ActorUpdateConfig extends PolicyLossConfig {
   loss_agg_mode: LossAggMode;
@@ -131,7 +140,7 @@ export class ActorUpdater {
     pass.backward(gradHidden);
     context.dispose();
     packed.dispose();
-    return { ...losses, 'perf/shared_prompt_tokens': packed.sharedTokens };
+    return { ...losses, [SHARED_TOKENS]: packed.sharedTokens };
   }
 
   /** Per response token, [rows, responseWidth]; the gradient flows to `alternatives`. */

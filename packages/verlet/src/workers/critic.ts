@@ -6,7 +6,7 @@ import type { ValueModel } from '../models/value-model.js';
 import type { DataProto } from '../protocol/index.js';
 import type { MetricList } from './metric-list.js';
 import { globalCounts, NonFiniteError, takeStep, togetherOrNotAtAll, type UpdateOptions } from './optimizer-step.js';
-import { pack, packOptions, packRows, rowSource, unpack } from './packing.js';
+import { pack, packOptions, packRows, rowSource, SHARED_TOKENS, unpack } from './packing.js';
 
 export interface CriticUpdateConfig {
   cliprange_value: number;
@@ -93,7 +93,7 @@ export class CriticUpdater {
         forward.backward(gradHidden!);
         context.dispose();
         packed.dispose();
-        return { 'critic/vf_loss': value };
+        return { 'critic/vf_loss': value, [SHARED_TOKENS]: packed.sharedTokens };
       });
     metrics.addParts(togetherOrNotAtAll('critic', options, () => microBatches.map(accumulate)));
     takeStep(this.model, this.optimizer, 'critic', this.config.grad_clip, metrics, options);

@@ -28,6 +28,8 @@ export interface Scores {
   logProbs: Tensor;
   entropy: Tensor | null;
   sumPiSquared: Tensor | null;
+  /** Tokens that were not computed because rows share their prompts. */
+  sharedTokens: number;
 }
 
 /** Hidden states that predict the scored tokens of one micro-batch, and where those are. */
@@ -52,6 +54,7 @@ export function scoreBatch(model: CausalLM, batch: DataProto, options: ScoreOpti
     logProbs: made(),
     entropy: options.entropy ? made() : null,
     sumPiSquared: options.sumPiSquared ? made() : null,
+    sharedTokens: 0,
   };
   for (const rows of options.microBatches)
     scope(() => {
@@ -62,19 +65,13 @@ export function scoreBatch(model: CausalLM, batch: DataProto, options: ScoreOpti
         if (target && values) target.indexCopy_(0, index, unpack(values, packed).to('cpu'));
         values?.dispose();
       };
+      scores.sharedTokens += packed.sharedTokens;
       put(scores.logProbs, head.result.logProbs);
       put(scores.entropy, head.result.entropy);
       put(scores.sumPiSquared, head.result.sumPiSquared);
       packed.dispose();
     });
   return scores;
-}
-
-/** Rows in order, `size` at a time. */
-export function fixedMicroBatches(rows: readonly number[], size: number): number[][] {
-  const batches: number[][] = [];
-  for (let start = 0; start < rows.length; start += size) batches.push(rows.slice(start, start + size));
-  return batches;
 }
 
 /**

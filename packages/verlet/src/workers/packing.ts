@@ -99,6 +99,9 @@ export function packOptions(model: { device: string; config: ModelConfig }, shar
   };
 }
 
+/** The metric that says how many tokens a mini-batch saved; it goes by this name for actor and critic. */
+export const SHARED_TOKENS = 'perf/shared_prompt_tokens';
+
 export interface PackedRows {
   /** Tokens of all sequences, [tokens]. */
   inputIds: Tensor;
