@@ -144,16 +144,8 @@ function checkRun(config: PpoConfig, { problems, warnings }: CheckResult): void 
       message: `${data.train_weights.length} weights for ${files} training ${files === 1 ? 'file' : 'files'}`,
     });
   }
-  if (reward_model.enable) {
-    if (reward_model.model.path === null)
-      problems.push({ path: 'reward_model.model.path', message: 'reward_model.enable needs a model' });
-    const micro = {
-      global: reward_model.micro_batch_size,
-      perGpu: reward_model.micro_batch_size_per_gpu,
-      dynamic: reward_model.use_dynamic_bsz,
-    };
-    problems.push(...microProblems('reward_model', 'micro_batch_size', 'use_dynamic_bsz', micro, worldSizeOf(config)));
-  }
+  if (reward_model.enable && reward_model.model.path === null)
+    problems.push({ path: 'reward_model.model.path', message: 'reward_model.enable needs a model' });
 }
 
 const AFRESH = {

@@ -1,7 +1,7 @@
 /** Puts a run together from a configuration: data, workers, rewards, trackers; runs it; leaves a report. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { Interaction, Tool } from '../agents/index.js';
+import { type Interaction, loadToolSchemas, type Tool } from '../agents/index.js';
 import type { AdvantageEstimator, PolicyLoss } from '../algorithms/index.js';
 import { type PpoConfig, usesReference } from '../config/index.js';
 import { openDatasets, openLoader, openSampler } from '../data/index.js';
@@ -93,8 +93,9 @@ export async function runTraining(given: TrainOptions, variant: TrainVariant = {
   let outcome: Outcome = 'failed';
   try {
     const tokenizer = await openTokenizer(config.actor_rollout_ref.model);
+    const tools = [...(await loadToolSchemas(config.data)), ...(options.tools ?? []).map(({ schema }) => schema)];
     const openSplit = async (split: 'train' | 'val') => {
-      const sets = await openDatasets(config.data as never, split, { tokenizer });
+      const sets = await openDatasets(config.data as never, split, { tokenizer, tools });
       closing.push(...sets.map((dataset) => () => dataset.close()));
       return sets;
     };

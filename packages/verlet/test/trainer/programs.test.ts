@@ -4,6 +4,7 @@ import path from 'node:path';
 import { openSafetensors, scope } from '@verlet/torch';
 import { generateText } from 'ai';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { withAgentName } from '../../src/agents/index.js';
 import { type AdvantageInput, computeAdvantage, scoredRows } from '../../src/algorithms/index.js';
 import type { PpoConfig } from '../../src/config/index.js';
 import { type TrainOptions, train } from '../../src/trainer/train.js';
@@ -127,6 +128,40 @@ it('validation counts every run once, also those that never asked the model', as
   // A quarter each: silent and right, once and wrong, twice and wrong, broken.
   expect(steps[0]).toMatchObject({ 'val-core/openai/gsm8k/reward/mean@1': 0.25 });
   expect(Object.keys(steps[0]!).filter((name) => /mean@[^1]/.test(name))).toEqual([]);
+});
+
+it('parallel and nested sub-agents of many programs at once are told apart', async () => {
+  const config = tiny.config(
+    ...short,
+    'data.max_response_length=24',
+    `trainer.default_local_dir=${tiny.folder}/nested`,
+  );
+  const [step] = await metricsOf(config, {
+    agent: async (row, { model }) => {
+      const ask = (content: string) =>
+        generateText({ model, messages: [...row.prompt, { role: 'user', content }], maxOutputTokens: 3 });
+      const helper = (name: string) =>
+        withAgentName(name, async () => {
+          const { text } = await ask(`${name.length} = ?`);
+          // A helper of the helper, some awaits later.
+          await new Promise(setImmediate);
+          return (await withAgentName(`${name}_critic`, () => ask(text))).text;
+        });
+      const found = await Promise.all([helper('first'), helper('second')]);
+      await ask(found.join(' '));
+      return row.sampleIndex % 2;
+    },
+  });
+  expect(step).toMatchObject({
+    'agent/programs': 32,
+    'agent/program_errors': 0,
+    'agent/trajectories': 5 * 32,
+    'agent/first/trajectories': 32,
+    'agent/first_critic/trajectories': 32,
+    'agent/second_critic/trajectories': 32,
+    'agent/program/trajectories': 32,
+    'critic/score/mean': 0.5,
+  });
 });
 
 it('a call that comes after its program has ended is refused at once, and the run goes on', async () => {

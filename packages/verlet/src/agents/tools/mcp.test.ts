@@ -68,6 +68,18 @@ describe('a server over standard streams', () => {
     expect((await second('count', { by: 1 })).response).toBe('2');
   });
 
+  it('can go from one rollout to the next, never to two at a time', async () => {
+    const servers = serversOf({ counter: stdio }, { isolation: 'reuse' });
+    const tools = await servers.tools();
+    const boxOf = (id: string) => new Toolbox(tools, id, { prompt: [] }, config);
+    const count = async (box: Toolbox) =>
+      (await box.call({ id: 'c', name: 'count', arguments: { by: 1 } }, 1, idle)).response;
+    const [first, second] = [boxOf('a'), boxOf('b')];
+    expect(await Promise.all([count(first), count(second)])).toEqual(['1', '1']);
+    await first.release(() => {});
+    expect(await count(boxOf('c'))).toBe('2');
+  });
+
   it('hanging, failing, flooding and dying are answers with a status', async () => {
     const servers = serversOf({ counter: stdio }, { callTimeoutSeconds: 0.3 });
     const call = await toolboxOf(servers, 'a');
@@ -185,7 +197,7 @@ describe('a server over HTTP that keeps sessions', () => {
   });
 
   it('that hangs is left at the deadline, and the rollout goes on in its session', async () => {
-    const call = await toolboxOf(serversOf({ counter: { url } }, { callTimeoutSeconds: 0.3 }), 'a');
+    const call = await toolboxOf(serversOf({ counter: { url } }, { callTimeoutSeconds: 1 }), 'a');
     await call('count', { by: 3 });
     expect(await call('hang')).toMatchObject({ status: 'timeout' });
     expect(await call('count', { by: 3 })).toMatchObject({ status: 'ok', response: '6' });

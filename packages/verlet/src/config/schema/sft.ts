@@ -26,6 +26,8 @@ import { deviceFields, runFields } from './trainer.js';
 export const OBJECTIVES = ['sft', 'dpo', 'reward_model'] as const;
 const NOT_VERL = { differs: 'not in verl' };
 
+const ONE_DEVICE = 'fine-tuning runs on one device, in this process';
+
 const data = group('Examples: where they come from and how they become tokens.', {
   train_files: field(textOrList, MISSING, 'Training rows: one or several files, folders, globs or hf:// paths.'),
   val_files: field(optionalTextOrList, null, 'Validation rows; null does not validate.', {
@@ -63,7 +65,7 @@ const data = group('Examples: where they come from and how they become tokens.',
   chat_template: field(optionalText, null, "Jinja chat template to use instead of the tokenizer's."),
   shuffle: field(flag, true, 'Shuffle rows each epoch.', { differs: 'always so in verl' }),
   custom_cls: codeReference('A dataset class of your own'),
-  balance_dp_token: field(flag, false, 'Give every rank the same number of tokens.'),
+  balance_dp_token: inert(flag, false, 'Give every rank the same number of tokens.', ONE_DEVICE),
   pad_mode: inert(
     z.enum(['right', 'no_padding', 'left_right']),
     'no_padding',
@@ -77,7 +79,7 @@ const model = group('The model to fine-tune.', {
   partial_pretrain: field(text, MISSING, 'Model to start from: a local folder or a Hugging Face id.'),
   tokenizer_path: field(optionalText, null, 'Tokenizer when it is not beside the model.'),
   ...modelFields(),
-  fsdp_config: fsdpGroup(),
+  fsdp_config: fsdpGroup({ dtypeCounts: true, seedCounts: false }),
   strategy: inert(text, 'fsdp2', "verl's training engine.", 'there is one engine'),
 });
 
@@ -149,12 +151,8 @@ export const sftSchema = group('Fine-tuning on given answers or pairs of them: `
     ...deviceFields(),
     seed: field(integer, 1, 'Seed of shuffling and initialisation.'),
     max_ckpt_to_keep: field(optionalInteger, null, 'Checkpoints to keep; null or 0 keeps all.'),
-    launcher: field(z.enum(['auto', 'inline', 'process', 'ray']), 'auto', 'What starts ranks.', {
-      differs: 'not in verl',
-    }),
-    worker_timeout: field(number.gt(0), 1800, 'Seconds a call to a rank may take before the run fails.', {
-      differs: 'not in verl',
-    }),
+    launcher: inert(z.enum(['auto', 'inline', 'process', 'ray']), 'auto', 'What starts ranks.', ONE_DEVICE),
+    worker_timeout: inert(number.gt(0), 1800, 'Seconds a call to a rank may take before the run fails.', ONE_DEVICE),
   }),
   ulysses_sequence_parallel_size: sequenceParallel(),
   use_remove_padding: inert(flag, true, 'Pack sequences.', 'sequences are always packed'),
