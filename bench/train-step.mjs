@@ -1,6 +1,7 @@
 // A training step on packed sequences, Qwen2.5-0.5B shape in bfloat16, beside plain transformers in the same run.
 //   node bench/train-step.mjs [--device cuda:0] [--rows 16] [--length 1024] [--recompute none,selective,selective:18,full] [--no-peer]
-// Once for each way of keeping activations. --head-tokens: tokens whose logits exist at a time.
+// Once for each way of keeping activations. --head-tokens: tokens whose logits exist at a time;
+// --ragged: sequences of different lengths (transformers keeps those of one length).
 import { parseArgs } from 'node:util';
 import {
   AdamW,
@@ -28,6 +29,7 @@ const { values: options } = parseArgs({
     repeats: { type: 'string', default: '5' },
     recompute: { type: 'string', default: 'none,selective,selective:18,full' },
     'head-tokens': { type: 'string' },
+    ragged: { type: 'boolean', default: false },
     'no-peer': { type: 'boolean', default: false },
   },
 });
@@ -38,6 +40,12 @@ const config = qwen05b;
 // Six for each parameter in a matrix product, and causal attention: half of 12 * layers * hidden * length.
 const flopsPerToken = 6 * matmulParameters(config) + 6 * config.num_hidden_layers * config.hidden_size * length;
 const peakFlops = 989e12;
+
+// Ragged: as many tokens in sequences from half the length to one and a half times it.
+const lengths = Array.from({ length: rows }, (_, k) =>
+  options.ragged && rows > 1 ? Math.floor(length / 2 + (length * k) / (rows - 1)) : length,
+);
+lengths[0] += tokens - lengths.reduce((sum, own) => sum + own, 0);
 
 manualSeed(0);
 const model = createCausalLM(config, { device, dtype: 'bfloat16' });
@@ -57,7 +65,7 @@ function step(recompute, watch) {
   const marks = [clock()];
   const mark = () => watch && marks.push(clock());
   scope(() => {
-    const context = new PackedAttention(new Array(rows).fill(length), device);
+    const context = new PackedAttention(lengths, device);
     const pass = model.model.forwardForTraining(ids, context, { recompute });
     mark();
     // The gradient of the mean negative log-probability.
@@ -103,7 +111,7 @@ function measure(choice) {
   const seconds = median(steps.map(({ pass }) => pass));
   const whole = seconds + median(steps.map(({ optimizer }) => optimizer));
   console.log(
-    `${name}, ${rows} x ${length} packed, forward and backward: ${describe(seconds)}; with AdamW ${describe(whole)}; peak ${gigabytes(peak)}`,
+    `${name}, ${rows} x ${length} ${options.ragged ? 'ragged' : 'packed'}, forward and backward: ${describe(seconds)}; with AdamW ${describe(whole)}; peak ${gigabytes(peak)}`,
   );
   const watched = Array.from({ length: repeats }, () => step(recompute, true));
   const shown = Object.keys(watched[0]).map(

@@ -70,9 +70,12 @@ describe('heldBy', () => {
   it('outlives scopes until dispose, from whatever owned it before', () => {
     const before = liveTensors().count;
     const holder = {};
+    const tensors: Tensor[] = [];
     const [made, kept] = scope(() => {
-      scope(() => ones([2]).heldBy(holder));
-      return [ones([2]).heldBy(holder), ones([2]).keep().heldBy(holder).heldBy({})];
+      scope(() => {
+        tensors.push(ones([2]).heldBy(holder));
+      });
+      return [ones([2]).heldBy(holder), ones([2]).keep().heldBy(holder).heldBy(tensors)];
     });
     expect(liveTensors().count).toBe(before + 3);
     expect(made!.keep().toArray()).toEqual([1, 1]);
@@ -80,7 +83,9 @@ describe('heldBy', () => {
     made!.dispose();
     kept!.dispose();
     expect(() => kept!.heldBy(holder)).toThrow(/disposed/);
-    expect(liveTensors().count).toBe(before + 1);
+    expect(tensors[0]!.toArray()).toEqual([1, 1]);
+    tensors[0]!.dispose();
+    expect(liveTensors().count).toBe(before);
   });
 
   it('ends with the holder', () => {

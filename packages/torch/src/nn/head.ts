@@ -49,7 +49,9 @@ const cudaChunkBytes = 2 ** 30;
 /** Tokens whose logits are computed at a time. */
 export function defaultChunk(weight: Tensor, fused: boolean): number {
   const logits = fused ? cudaChunkBytes / (weight.nbytes / weight.numel) : chunkBytes / 4;
-  return Math.max(64, Math.floor(logits / weight.size(0)));
+  const rows = Math.max(64, Math.floor(logits / weight.size(0)));
+  // Matrix products on a GPU come in tiles.
+  return fused && rows > 256 ? rows - (rows % 256) : rows;
 }
 
 export class LogProbHead {

@@ -1,9 +1,10 @@
 /**
- * One layer of the decoder: attention and SwiGLU, each behind a norm and around a residual. Forward for sampling and scoring,
+ * One layer of the decoder: attention and SwiGLU, each behind a norm and around a residual. `rows` names the only tokens whose
+ * output is wanted (in the last layer, those that predict something); null means all. Forward for sampling and scoring,
  * forward and backward for training. Backward is written out by hand (the attention itself excepted), so that what it keeps,
  * computes again and overwrites is decided here, line by line.
  */
-import { aten, cat, enableGrad, grad, nn, scope, type Tensor } from '@verlet/torch';
+import { aten, cat, enableGrad, grad, nn, scope, type Tensor, zeros } from '@verlet/torch';
 import type { AttentionContext } from './attention.js';
 import type { ModelConfig } from './config.js';
 import { PackedLinear } from './linear.js';
@@ -14,12 +15,10 @@ import type { RopeTable } from './rope.js';
 export interface KeptActivations {
   /** The residual that entered the layer, [tokens, hidden]. */
   input: Tensor;
-  normedInput?: Tensor;
   attention?: AttentionState;
-  /** The residual after attention. */
+  /** The residual after attention, [rows, hidden]. */
   sum?: Tensor;
-  normedSum?: Tensor;
-  /** What the feed-forward part's first projection gave, [tokens, 2 * intermediate]. */
+  /** What the feed-forward part's first projection gave, [rows, 2 * intermediate]. */
   gateUp?: Tensor;
 }
 
@@ -34,6 +33,18 @@ interface AttentionState {
 }
 
 type Parts = [q: Tensor, k: Tensor, v: Tensor];
+
+/** The tokens that are wanted, as many times as they stand in `rows`; all when there is none. */
+function pick(x: Tensor, rows: Tensor | null): Tensor {
+  return rows ? x.indexSelect(0, rows) : x;
+}
+
+/** The gradient of what `pick` was given. */
+function spread(gradient: Tensor, rows: Tensor | null, tokens: number): Tensor {
+  if (!rows) return gradient;
+  const { dtype, device } = gradient;
+  return zeros([tokens, gradient.size(1)], { dtype, device }).indexAdd_(0, rows, gradient);
+}
 
 class SelfAttention extends nn.Module {
   readonly qkv_proj: PackedLinear;
@@ -69,42 +80,59 @@ class SelfAttention extends nn.Module {
     this.k_norm = config.qkNorm ? new nn.RMSNorm(headDim, config.rmsNormEps, options) : null;
   }
 
-  forward(x: Tensor, rope: RopeTable, context: AttentionContext): Tensor {
+  forward(x: Tensor, rope: RopeTable, context: AttentionContext, rows: Tensor | null): Tensor {
+    const qkv = this.project(x);
+    if (!context.attendProjected) {
+      const [q, k, v] = this.rotate(qkv, rope, context.positions);
+      return this.o_proj.forward(pick(context.attend(this.layer, q, k, v, this.window), rows));
+    }
+    const attended = context.attendProjected(this.layer, qkv, {
+      heads: this.config.numHeads,
+      ...rope.tables,
+      qNorm: this.q_norm?.weight ?? null,
+      kNorm: this.k_norm?.weight ?? null,
+      eps: this.config.rmsNormEps,
+      window: this.window,
+    });
+    return this.o_proj.forward(pick(attended, rows));
+  }
+
+  /** [tokens, heads + 2 kvHeads, headDim] */
+  private project(x: Tensor): Tensor {
     const { numHeads, numKvHeads, headDim } = this.config;
-    const qkv = this.qkv_proj.forward(x).reshape(-1, numHeads + 2 * numKvHeads, headDim);
-    const window = this.config.slidingWindows[this.layer] ?? null;
-    if (context.attendProjected)
-      return this.o_proj.forward(
-        context.attendProjected(this.layer, qkv, {
-          heads: numHeads,
-          ...rope.tables,
-          qNorm: this.q_norm?.weight ?? null,
-          kNorm: this.k_norm?.weight ?? null,
-          eps: this.config.rmsNormEps,
-          window,
-        }),
-      );
-    const [q, k, v] = this.rotate(qkv, rope, context.positions);
-    return this.o_proj.forward(context.attend(this.layer, q, k, v, window));
+    return this.qkv_proj.forward(x).reshape(-1, numHeads + 2 * numKvHeads, headDim);
+  }
+
+  private get window(): number | null {
+    return this.config.slidingWindows[this.layer] ?? null;
   }
 
   /** Up to the output projection, for a pass that will be walked back. */
   attend(x: Tensor, rope: RopeTable, context: AttentionContext): AttentionState {
-    const { numHeads, numKvHeads, headDim } = this.config;
-    const qkv = this.qkv_proj.forward(x).reshape(-1, numHeads + 2 * numKvHeads, headDim);
+    const qkv = this.project(x);
     const [q, k, v] = this.rotate(qkv, rope, context.positions).map((part) =>
       part.detach().setRequiresGrad(true),
     ) as Parts;
-    const window = this.config.slidingWindows[this.layer] ?? null;
-    const attended = enableGrad(() => context.attend(this.layer, q, k, v, window));
+    const attended = enableGrad(() => context.attend(this.layer, q, k, v, this.window));
     return { qkv: this.q_norm ? qkv : null, q, k, v, attended };
   }
 
   /** The gradient of the input, given that of the projected output. Adds those of the weights. */
-  backward(x: Tensor, state: AttentionState, gradient: Tensor, rope: RopeTable, context: AttentionContext): Tensor {
-    this.o_proj.accumulateGradients(state.attended.detach(), gradient);
-    const gradients = grad([state.attended], [state.q, state.k, state.v], [this.o_proj.gradInput(gradient)]) as Parts;
-    const gradQkv = this.rotateBack(state.qkv, gradients, rope, context.positions).reshape(x.size(0), -1);
+  backward(
+    x: Tensor,
+    state: AttentionState,
+    gradient: Tensor,
+    rope: RopeTable,
+    context: AttentionContext,
+    rows: Tensor | null,
+  ): Tensor {
+    this.o_proj.accumulateGradients(pick(state.attended.detach(), rows), gradient);
+    const gradAttended = spread(this.o_proj.gradInput(gradient), rows, x.size(0));
+    const gradients = grad([state.attended], [state.q, state.k, state.v], [gradAttended]) as Parts;
+    const gradQkv = this.rotateBack(state.qkv, gradients, rope, context.positions).reshape(
+      x.size(0),
+      this.qkv_proj.outFeatures,
+    );
     this.qkv_proj.accumulateGradients(x, gradQkv);
     return this.qkv_proj.gradInput(gradQkv);
   }
@@ -197,10 +225,10 @@ export class DecoderLayer extends nn.Module {
   }
 
   /** Without gradients. What a layer adds stays apart from the residual until the next norm, which adds it in one pass. */
-  forward(state: ResidualState, rope: RopeTable, context: AttentionContext): ResidualState {
+  forward(state: ResidualState, rope: RopeTable, context: AttentionContext, rows: Tensor | null): ResidualState {
     const first = this.enter(state);
-    const attended = this.self_attn.forward(first.normed, rope, context);
-    const second = this.post_attention_layernorm.forwardAdded(attended, first.sum);
+    const attended = this.self_attn.forward(first.normed, rope, context, rows);
+    const second = this.post_attention_layernorm.forwardAdded(attended, pick(first.sum, rows));
     return { added: this.mlp.forward(second.normed), residual: second.sum };
   }
 
@@ -209,34 +237,43 @@ export class DecoderLayer extends nn.Module {
     state: ResidualState,
     rope: RopeTable,
     context: AttentionContext,
+    rows: Tensor | null,
     recompute: Recompute,
   ): { state: ResidualState; kept: KeptActivations } {
     const first = this.enter(state);
     const attention = this.self_attn.attend(first.normed, rope, context);
-    const attended = this.self_attn.o_proj.forward(attention.attended.detach());
-    const second = this.post_attention_layernorm.forwardAdded(attended, first.sum);
+    const attended = this.self_attn.o_proj.forward(pick(attention.attended.detach(), rows));
+    const second = this.post_attention_layernorm.forwardAdded(attended, pick(first.sum, rows));
     const gateUp = this.mlp.gate_up_proj.forward(second.normed);
     const added = this.mlp.down(gateUp);
     // A state is freed when the next layer has taken it: what is kept is kept under a handle of its own.
     const kept: KeptActivations = { input: first.sum.detach() };
     if (recompute !== 'full') Object.assign(kept, { attention, sum: second.sum.detach() });
-    if (recompute === 'none') Object.assign(kept, { normedInput: first.normed, normedSum: second.normed, gateUp });
+    if (recompute === 'none') kept.gateUp = gateUp;
     return { state: { added, residual: second.sum }, kept };
   }
 
   /** The gradient of the layer's input, given that of its output. Adds those of the weights. */
-  backward(kept: KeptActivations, gradient: Tensor, rope: RopeTable, context: AttentionContext): Tensor {
-    const normedInput = kept.normedInput ?? this.input_layernorm.forward(kept.input);
+  backward(
+    kept: KeptActivations,
+    gradient: Tensor,
+    rope: RopeTable,
+    context: AttentionContext,
+    rows: Tensor | null,
+  ): Tensor {
+    const { input } = kept;
+    const normedInput = this.input_layernorm.forward(input);
     const attention = kept.attention ?? this.self_attn.attend(normedInput, rope, context);
-    const sum = kept.sum ?? this.self_attn.o_proj.forward(attention.attended.detach()).add_(kept.input);
+    const sum =
+      kept.sum ?? this.self_attn.o_proj.forward(pick(attention.attended.detach(), rows)).add_(pick(input, rows));
     const gradSum = scope(() => {
-      const normedSum = kept.normedSum ?? this.post_attention_layernorm.forward(sum);
+      const normedSum = this.post_attention_layernorm.forward(sum);
       const gateUp = kept.gateUp ?? this.mlp.gate_up_proj.forward(normedSum);
       const gradNormed = this.mlp.backward(normedSum, gateUp, gradient);
       return this.post_attention_layernorm.backward(sum, gradNormed, gradient);
     });
-    const gradNormed = this.self_attn.backward(normedInput, attention, gradSum, rope, context);
-    return this.input_layernorm.backward(kept.input, gradNormed, gradSum);
+    const gradNormed = this.self_attn.backward(normedInput, attention, gradSum, rope, context, rows);
+    return this.input_layernorm.backward(input, gradNormed, spread(gradSum, rows, input.size(0)));
   }
 
   private enter({ added, residual }: ResidualState): { normed: Tensor; sum: Tensor } {

@@ -1,9 +1,9 @@
 /** What backward computes again instead of finding it kept: memory against time, never against the numbers. */
 
 /**
- * - `none`: nothing but SwiGLU's output.
- * - `selective`: the norms and the wide first projection of the feed-forward part, which is most of the memory and a seventh of
- *   the arithmetic.
+ * - `none`: nothing but what one cheap kernel gives again, the norms and SwiGLU's output.
+ * - `selective`: also the wide first projection of the feed-forward part, which is most of the memory and a seventh of the
+ *   arithmetic.
  * - `full`: everything inside a layer but its last projection; only what enters it is kept.
  */
 export type Recompute = 'none' | 'selective' | 'full';

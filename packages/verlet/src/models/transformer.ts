@@ -37,21 +37,24 @@ export class Decoder extends nn.Module {
     this.rope.reserve(length);
   }
 
-  /** Hidden states after the last norm, [tokens, hidden]. Without gradients: `forwardForTraining` is the way to those. */
-  forward(inputIds: Tensor, context: AttentionContext): Tensor {
+  /**
+   * Hidden states after the last norm, [tokens, hidden]; with `rows` those of these tokens only, [rows, hidden]. Without
+   * gradients: `forwardForTraining` is the way to those.
+   */
+  forward(inputIds: Tensor, context: AttentionContext, rows: Tensor | null = null): Tensor {
     this.rope.reserve(context.maxPosition);
     return noGrad(() => {
       let state: ResidualState = { added: null, residual: aten.embedding(this.embed_tokens.weight, inputIds) };
       for (const layer of this.layers) {
         const before = state;
-        state = scope(() => layer.forward(before, this.rope, context));
+        state = scope(() => layer.forward(before, this.rope, context, this.rowsAfter(layer, rows)));
         freeState(before);
       }
       return scope(() => this.leave(state).normed);
     });
   }
 
-  /** A pass that can be walked back layer by layer. */
+  /** A pass that can be walked back layer by layer; with `rows` its hidden states are those of these tokens only. */
   forwardForTraining(inputIds: Tensor, context: AttentionContext, options: TrainingOptions = {}): DecoderPass {
     this.rope.reserve(context.maxPosition);
     const kept: KeptActivations[] = [];
@@ -60,7 +63,8 @@ export class Decoder extends nn.Module {
       for (const [k, layer] of this.layers.entries()) {
         const before = state;
         const recompute = recomputeAt(k, options.recompute);
-        const after = scope(() => layer.forwardForTraining(before, this.rope, context, recompute));
+        const wanted = this.rowsAfter(layer, options.rows ?? null);
+        const after = scope(() => layer.forwardForTraining(before, this.rope, context, wanted, recompute));
         state = after.state;
         kept.push(after.kept);
         for (const tensor of tensorsIn(after.kept)) tensor.heldBy(after.kept);
@@ -75,11 +79,16 @@ export class Decoder extends nn.Module {
     return {
       hidden,
       backward: (gradHidden) => {
-        noGrad(() => this.backward(kept, last, gradHidden, inputIds, context));
+        noGrad(() => this.backward(kept, last, gradHidden, inputIds, context, options.rows ?? null));
         dispose();
       },
       dispose,
     };
+  }
+
+  /** Only the last layer may leave tokens out: those before it make keys and values of all. */
+  private rowsAfter(layer: DecoderLayer, rows: Tensor | null): Tensor | null {
+    return layer === this.layers.at(-1) ? rows : null;
   }
 
   private leave(state: ResidualState): { normed: Tensor; sum: Tensor } {
@@ -95,12 +104,13 @@ export class Decoder extends nn.Module {
     gradHidden: Tensor,
     inputIds: Tensor,
     context: AttentionContext,
+    rows: Tensor | null,
   ): void {
     let gradient = scope(() => this.norm.backward(last, gradHidden));
     for (const layer of [...this.layers].reverse()) {
       const own = kept.pop()!;
       const incoming = gradient;
-      gradient = scope(() => layer.backward(own, incoming, this.rope, context));
+      gradient = scope(() => layer.backward(own, incoming, this.rope, context, this.rowsAfter(layer, rows)));
       for (const tensor of [incoming, ...tensorsIn(own)]) tensor.dispose();
     }
     if (this.embed_tokens.weight.trainable) scope(() => this.embed_tokens.weight.accumulateRows(inputIds, gradient));
@@ -110,6 +120,8 @@ export class Decoder extends nn.Module {
 
 export interface TrainingOptions {
   recompute?: RecomputeChoice;
+  /** The only tokens whose hidden states are wanted, as many times as they stand there. */
+  rows?: Tensor;
 }
 
 function freeState({ added, residual }: ResidualState): void {

@@ -114,6 +114,8 @@ export const METRIC_SECTIONS: readonly MetricSection[] = [
       'Seconds: gen, reward, old_log_prob, ref, values, adv, update_critic, update_actor (update_weights within), dump_rollout_generations, testing, save_checkpoint; step is the sum without the last three.',
     'timing_per_token_ms/NAME': 'The same per token.',
     'perf/total_num_tokens': 'Prompt and response tokens of the step.',
+    'perf/shared_prompt_tokens':
+      'Prompt tokens of a mini-batch (on one rank) that the update did not compute, because another row of the micro-batch has the same prompt (actor_rollout_ref.model.share_prompts).',
     'perf/time_per_step': 'Seconds of the step.',
     'perf/throughput': 'Tokens per second and rank.',
     'perf/mfu/{actor,critic}':

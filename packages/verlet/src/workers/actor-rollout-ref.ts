@@ -4,7 +4,6 @@
  */
 import { type AdamW, buildInfo, manualSeed, type Tensor } from '@verlet/torch';
 import type { AgentRow } from '../agents/index.js';
-import { rearrangeMicroBatches } from '../algorithms/index.js';
 import type { PpoConfig } from '../config/index.js';
 import { loadCausalLM, saveCausalLM } from '../models/checkpoint.js';
 import { resolveModel } from '../models/hub/index.js';
@@ -26,18 +25,12 @@ import {
   weightParts,
 } from './checkpoint-parts.js';
 import type { WorkerContext } from './context.js';
-import {
-  fixedMicroBatches,
-  miniBatchRows,
-  rowsPerPass,
-  scoreBatch,
-  sequenceLengths,
-  shuffleSeed,
-} from './language-model-worker.js';
+import { miniBatchRows, rowsPerPass, scoreBatch, shuffleSeed } from './language-model-worker.js';
 import { MetricList } from './metric-list.js';
+import { microBatches } from './micro-batches.js';
 import { configOf, openTokenizer, saveTokenizerChoice } from './model-source.js';
 import { createOptimizer } from './optimizer-step.js';
-import { rowSource } from './packing.js';
+import { packOptions, rowSource, SHARED_TOKENS } from './packing.js';
 import { register } from './register.js';
 import { trajectoriesToBatch } from './rollout-batch.js';
 import { openRolloutEngine, samplesRemotely } from './rollout-engine.js';
@@ -164,21 +157,6 @@ export class ActorRolloutRefWorker {
     await this.engine.wake();
   }
 
-  private microBatches(
-    batch: DataProto,
-    rows: readonly number[],
-    size: number | null | undefined,
-    dynamic: boolean,
-    budget: number,
-  ): number[][] {
-    if (!dynamic) return fixedMicroBatches(rows, size ?? rows.length);
-    const lengths = sequenceLengths(rowSource(batch));
-    return rearrangeMicroBatches(
-      rows.map((row) => lengths[row]!),
-      budget,
-    ).map((part) => part.map((k) => rows[k]!));
-  }
-
   /** `role` says whose settings the passes have: rollout's for the policy, ref's for the reference. */
   private score(model: CausalLM, batch: DataProto, role: 'rollout' | 'ref') {
     const sizes = this.settings[role];
@@ -188,15 +166,14 @@ export class ActorRolloutRefWorker {
       sizes.log_prob_micro_batch_size,
       this.context.worldSize,
     );
-    const microBatches = this.microBatches(
-      batch,
-      rows,
-      size,
-      sizes.log_prob_use_dynamic_bsz || !size,
-      sizes.log_prob_max_token_len_per_gpu,
-    );
+    const { share_prompts: sharePrompts } = this.settings.model;
     return scoreBatch(model, batch, {
-      microBatches,
+      microBatches: microBatches(rowSource(batch), rows, {
+        size: sizes.log_prob_use_dynamic_bsz ? null : size,
+        budget: sizes.log_prob_max_token_len_per_gpu,
+        pack: packOptions(model, sharePrompts),
+      }),
+      sharePrompts,
       temperature: this.settings.rollout.temperature || 1,
       entropy: role === 'rollout',
       sumPiSquared: batch.metaInfo.sumPiSquared === true,
@@ -205,10 +182,13 @@ export class ActorRolloutRefWorker {
 
   async computeLogProb(batch: DataProto): Promise<DataProto> {
     const utilization = startUtilization(batch, { config: this.model.config, device: this.context.device, passes: 1 });
-    const { logProbs, entropy, sumPiSquared } = this.score(this.model, batch, 'rollout');
+    const { logProbs, entropy, sumPiSquared, sharedTokens } = this.score(this.model, batch, 'rollout');
     const tensors: Record<string, Tensor> = { old_log_probs: logProbs, entropys: entropy! };
     if (sumPiSquared) tensors.sum_pi_squared = sumPiSquared;
-    return DataProto.fromDict({ tensors, metaInfo: { metrics: { 'perf/mfu/actor_infer': utilization() } } });
+    return DataProto.fromDict({
+      tensors,
+      metaInfo: { metrics: { 'perf/mfu/actor_infer': utilization(sharedTokens) } },
+    });
   }
 
   async computeRefLogProb(batch: DataProto): Promise<DataProto> {
@@ -227,28 +207,28 @@ export class ActorRolloutRefWorker {
     const miniBatches = (epoch: number): number[][] =>
       miniBatchRows(batch, actor.ppo_mini_batch_size, rollout.n / worldSize, shuffleSeed(actor, this.updates, epoch));
     const size = rowsPerPass(actor.ppo_micro_batch_size_per_gpu, actor.ppo_micro_batch_size, worldSize);
+    const source = rowSource(batch);
     const passes = 3 * actor.ppo_epochs;
     const utilization = startUtilization(batch, { config: this.model.config, device: this.context.device, passes });
     this.optimizer.lr = this.rate(this.updates);
     for (let epoch = 0; epoch < actor.ppo_epochs; epoch++)
       for (const rows of miniBatches(epoch)) {
-        const micro = this.microBatches(
-          batch,
-          rows,
-          size,
-          actor.use_dynamic_bsz || !size,
-          actor.ppo_max_token_len_per_gpu,
-        );
+        const micro = microBatches(source, rows, {
+          size: actor.use_dynamic_bsz ? null : size,
+          budget: actor.ppo_max_token_len_per_gpu,
+          pack: packOptions(this.model, model.share_prompts),
+        });
         this.updater.step(batch, micro, metrics, {
           temperature: rollout.temperature || 1,
           recompute: recomputePlan(model, this.context.device),
+          sharePrompts: model.share_prompts,
           dpSize: this.context.worldSize,
           sumOverRanks: (value) => this.context.sum(value),
           reduceGradients: this.context.worldSize > 1 ? (gradients) => this.averageGradients(gradients) : undefined,
         });
       }
     this.updates++;
-    metrics.add({ 'actor/lr': this.optimizer.lr, 'perf/mfu/actor': utilization() });
+    metrics.add({ 'actor/lr': this.optimizer.lr, 'perf/mfu/actor': utilization(metrics.total(SHARED_TOKENS)) });
     const start = performance.now();
     await this.engine.updateWeights();
     metrics.add({

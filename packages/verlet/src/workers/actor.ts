@@ -20,7 +20,16 @@ import type { CausalLM } from '../models/transformer.js';
 import type { DataProto } from '../protocol/index.js';
 import type { MetricList } from './metric-list.js';
 import { globalCounts, NonFiniteError, takeStep, togetherOrNotAtAll, type UpdateOptions } from './optimizer-step.js';
-import { type PackedRows, pack, packRows, type RowSource, rowSource, unpack } from './packing.js';
+import {
+  type PackedRows,
+  pack,
+  packOptions,
+  packRows,
+  type RowSource,
+  rowSource,
+  SHARED_TOKENS,
+  unpack,
+} from './packing.js';
 
 export interface ActorUpdateConfig extends PolicyLossConfig {
   loss_agg_mode: LossAggMode;
@@ -84,17 +93,19 @@ export class ActorUpdater {
     options: UpdateOptions,
   ): Record<string, number> {
     const { model, config } = this;
-    const packed = packRows(source, rows, model.device);
-    const context = new PackedAttention(packed.lengths, model.device);
-    const pass = model.model.forwardForTraining(packed.inputIds, context, { recompute: options.recompute });
-    const hidden = pass.hidden.indexSelect(0, packed.predictors);
+    const packed = packRows(source, rows, packOptions(model, options.sharePrompts));
+    const context = new PackedAttention(packed.lengths, model.device, packed.prefixes);
+    const pass = model.model.forwardForTraining(packed.inputIds, context, {
+      recompute: options.recompute,
+      rows: packed.predictors,
+    });
     // Without a scoring pass before, this one is where entropy and the difference to the sampler can be seen.
     const isFirstPass = !batch.batch.has('old_log_probs');
     const useEntropy = config.entropy_coeff !== 0 || config.calculate_entropy || isFirstPass;
     const index = nn.indexTensor(rows);
     const column = (key: string): Tensor | null => batch.batch.get(key)?.indexSelect(0, index).to(model.device) ?? null;
     const teacher = config.topKDistillation ? teacherTokens(column, packed) : null;
-    const head = new nn.LogProbHead(hidden, model.headWeight, packed.targets, {
+    const head = new nn.LogProbHead(pass.hidden, model.headWeight, packed.targets, {
       temperature: options.temperature,
       entropy: useEntropy,
       alternatives: teacher?.ids,
@@ -126,16 +137,10 @@ export class ActorUpdater {
       slopeOf(alternatives),
     );
     alternatives?.dispose();
-    pass.backward(
-      zeros(pass.hidden.shape, { dtype: gradHidden.dtype, device: model.device }).indexAdd_(
-        0,
-        packed.predictors,
-        gradHidden,
-      ),
-    );
+    pass.backward(gradHidden);
     context.dispose();
     packed.dispose();
-    return losses;
+    return { ...losses, [SHARED_TOKENS]: packed.sharedTokens };
   }
 
   /** Per response token, [rows, responseWidth]; the gradient flows to `alternatives`. */

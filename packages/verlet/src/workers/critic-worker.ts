@@ -1,6 +1,5 @@
 /** The critic's role on one rank: values of states, and its own training. */
 import { type AdamW, manualSeed, saveSafetensors, type Tensor } from '@verlet/torch';
-import { rearrangeMicroBatches } from '../algorithms/index.js';
 import type { PpoConfig } from '../config/index.js';
 import { resolveModel } from '../models/hub/index.js';
 import { recomputePlan } from '../models/recompute.js';
@@ -17,17 +16,12 @@ import {
 } from './checkpoint-parts.js';
 import type { WorkerContext } from './context.js';
 import { CriticUpdater, computeValues } from './critic.js';
-import {
-  fixedMicroBatches,
-  miniBatchRows,
-  rowsPerPass,
-  sequenceLengths,
-  shuffleSeed,
-} from './language-model-worker.js';
+import { miniBatchRows, rowsPerPass, shuffleSeed } from './language-model-worker.js';
 import { MetricList } from './metric-list.js';
+import { microBatches } from './micro-batches.js';
 import { configOf } from './model-source.js';
 import { createOptimizer } from './optimizer-step.js';
-import { rowSource } from './packing.js';
+import { packOptions, type RowSource, rowSource, SHARED_TOKENS } from './packing.js';
 import { register } from './register.js';
 import { startUtilization } from './utilization.js';
 
@@ -73,24 +67,15 @@ export class CriticWorker {
     this.updater = new CriticUpdater(this.model, this.optimizer, this.settings as never);
   }
 
-  private microBatches(
-    batch: DataProto,
-    rows: readonly number[],
-    size: number | null | undefined,
-    budget: number,
-  ): number[][] {
-    if (!this.settings.use_dynamic_bsz && size) return fixedMicroBatches(rows, size);
-    const lengths = sequenceLengths(rowSource(batch));
-    return rearrangeMicroBatches(
-      rows.map((row) => lengths[row]!),
-      budget,
-    ).map((part) => part.map((k) => rows[k]!));
+  private microBatches(source: RowSource, rows: readonly number[], size: number | null, budget: number): number[][] {
+    const pack = packOptions(this.model, this.settings.model.share_prompts);
+    return microBatches(source, rows, { size: this.settings.use_dynamic_bsz ? null : size, budget, pack });
   }
 
   async computeValues(batch: DataProto): Promise<DataProto> {
     const rows = Array.from({ length: batch.length }, (_, k) => k);
     const micro = this.microBatches(
-      batch,
+      rowSource(batch),
       rows,
       rowsPerPass(
         this.settings.forward_micro_batch_size_per_gpu,
@@ -99,7 +84,9 @@ export class CriticWorker {
       ),
       this.settings.forward_max_token_len_per_gpu,
     );
-    return DataProto.fromDict({ tensors: { values: computeValues(this.model, batch, micro) } });
+    return DataProto.fromDict({
+      tensors: { values: computeValues(this.model, batch, micro, { sharePrompts: this.settings.model.share_prompts }) },
+    });
   }
 
   async updateCritic(batch: DataProto): Promise<DataProto> {
@@ -117,17 +104,19 @@ export class CriticWorker {
       passes: 3 * settings.ppo_epochs,
     });
     this.optimizer.lr = this.rate(this.updates);
+    const source = rowSource(batch);
     for (let epoch = 0; epoch < settings.ppo_epochs; epoch++)
       for (const rows of miniBatches(epoch))
-        this.updater.step(batch, this.microBatches(batch, rows, size, settings.ppo_max_token_len_per_gpu), metrics, {
+        this.updater.step(batch, this.microBatches(source, rows, size, settings.ppo_max_token_len_per_gpu), metrics, {
           temperature: 1,
           recompute: recomputePlan(settings.model, this.context.device),
+          sharePrompts: settings.model.share_prompts,
           dpSize: this.context.worldSize,
           sumOverRanks: (value) => this.context.sum(value),
           reduceGradients: this.context.worldSize > 1 ? (gradients) => this.averageGradients(gradients) : undefined,
         });
     this.updates++;
-    metrics.add({ 'critic/lr': this.optimizer.lr, 'perf/mfu/critic': utilization() });
+    metrics.add({ 'critic/lr': this.optimizer.lr, 'perf/mfu/critic': utilization(metrics.total(SHARED_TOKENS)) });
     return DataProto.fromDict({ metaInfo: { metrics: metrics.lists() } });
   }
 

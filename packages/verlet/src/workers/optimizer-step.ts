@@ -10,6 +10,8 @@ import type { RowSource } from './packing.js';
 export interface UpdateOptions {
   temperature: number;
   recompute: RecomputeChoice;
+  /** Compute a prompt that several rows of a micro-batch have once; so by default. */
+  sharePrompts?: boolean;
   /** Ranks that share this mini-batch. */
   dpSize: number;
   /** Sums a number over all ranks. */

@@ -95,13 +95,20 @@ export interface UtilizationOptions {
   passes: number;
 }
 
-/** Starts a clock; the returned function says what share of the device's peak the batch took. */
-export function startUtilization(batch: DataProto, options: UtilizationOptions): () => number {
+/**
+ * Starts a clock; the returned function says what share of the device's peak the batch took. It is told how many tokens were not
+ * computed, over all passes of the batch, because rows share their prompts.
+ */
+export function startUtilization(batch: DataProto, options: UtilizationOptions): (sharedTokens: number) => number {
+  const { config, headRows, passes } = options;
   const peak = peakFlops(options.device);
   const lengths = scope(() => batch.tensor('attention_mask').sum(1).toFloat32Array());
-  const flops = options.passes * forwardFlops(options.config, lengths, options.headRows);
+  const flops = passes * forwardFlops(config, lengths, headRows);
+  // Of a backward and a forward that belong together there are three passes, and they leave out the same tokens.
+  const perToken = (passes > 1 ? 3 : 1) * forwardFlops(config, [1], headRows);
   const start = performance.now();
-  return () => flops / Math.max((performance.now() - start) / 1000, 1e-9) / peak;
+  return (sharedTokens) =>
+    (flops - perToken * sharedTokens) / Math.max((performance.now() - start) / 1000, 1e-9) / peak;
 }
 
 /** The most that this process held of a GPU; nothing on the CPU. */

@@ -59,9 +59,18 @@ export const modelFields = () => ({
   mtp: inert(freeForm, { enable: false }, 'Multi-token prediction heads.', 'not supported'),
 });
 
+const sharePrompts = () =>
+  field(
+    flag,
+    true,
+    'Compute a prompt once for all rows of a micro-batch that have it (the samples of a group), in training and scoring.',
+    { differs: 'not in verl' },
+  );
+
 export const actorModel = group('The policy: one model shared by actor, rollout and (as a frozen copy) reference.', {
   path: field(text, MISSING, 'Model to train: a local folder or a Hugging Face id.'),
   tokenizer_path: field(optionalText, null, 'Tokenizer when it is not beside the model.'),
+  share_prompts: sharePrompts(),
   ...modelFields(),
 });
 
@@ -70,6 +79,7 @@ export const criticModel = group('The value model: a language model with a scala
     differs: 'verl names a fixed folder',
   }),
   tokenizer_path: inert(optionalText, '${actor_rollout_ref.model.path}', 'Tokenizer of the critic.', READS_TOKENS),
+  share_prompts: sharePrompts(),
   ...modelFields(),
   custom_chat_template: inert(optionalText, null, 'Chat template of the critic.', READS_TOKENS),
   fsdp_config: fsdpGroup(),

@@ -1,14 +1,14 @@
 /** The teachers: frozen models that say how likely they find what the student wrote. */
 import { nn, scope, type Tensor, zeros } from '@verlet/torch';
-import { rearrangeMicroBatches } from '../../algorithms/index.js';
 import { type PpoConfig, UserError } from '../../config/index.js';
 import { loadCausalLM } from '../../models/checkpoint.js';
 import { Tokenizer } from '../../models/tokenizer/index.js';
 import type { CausalLM } from '../../models/transformer.js';
 import type { DataProto } from '../../protocol/index.js';
 import { pickDevice } from '../../workers/actor-rollout-ref.js';
-import { forwardRows, scoreBatch, sequenceLengths } from '../../workers/language-model-worker.js';
-import { rowSource } from '../../workers/packing.js';
+import { forwardRows, scoreBatch } from '../../workers/language-model-worker.js';
+import { microBatches } from '../../workers/micro-batches.js';
+import { packOptions, rowSource } from '../../workers/packing.js';
 import { findModel } from '../export/find-model.js';
 import { asUserError } from '../sft/model.js';
 
@@ -64,8 +64,8 @@ export class Teachers {
     const minimum = this.config.distillation.distillation_loss.log_prob_min_clamp;
     return scope(() => {
       const total = zeros(batch.tensor('responses').shape);
-      for (const { model, microBatches, temperature } of this.shares(batch)) {
-        const { logProbs } = scoreBatch(model, batch, { microBatches, temperature });
+      for (const { model, ...share } of this.shares(batch)) {
+        const { logProbs } = scoreBatch(model, batch, share);
         total.add_(minimum === null ? logProbs : logProbs.clamp(minimum));
         logProbs.dispose();
       }
@@ -81,10 +81,10 @@ export class Teachers {
     return scope(() => {
       const ids = zeros(shape, { dtype: 'int32' });
       const logProbs = zeros(shape);
-      for (const { model, microBatches, temperature } of this.shares(batch))
+      for (const { model, microBatches, temperature, sharePrompts } of this.shares(batch))
         for (const rows of microBatches)
           scope(() => {
-            const { packed, hidden } = forwardRows(model, source, rows);
+            const { packed, hidden } = forwardRows(model, source, rows, { sharePrompts });
             const top = nn.topLogProbs(hidden, model.headWeight, count, { temperature, among: this.vocabSize });
             const places = nn.indexTensor(packed.batchPlaces);
             ids.indexCopy_(0, places, top.ids.to('int32').to('cpu'));
@@ -98,15 +98,17 @@ export class Teachers {
 
   /** What each teacher has to read, cut into passes. */
   private shares(batch: DataProto) {
-    const lengths = sequenceLengths(rowSource(batch));
-    const { rollout } = this.config.actor_rollout_ref;
+    const source = rowSource(batch);
+    const { rollout, model: settings } = this.config.actor_rollout_ref;
     return [...this.rowsOf(batch)].map(([{ model }, rows]) => ({
       model,
       temperature: rollout.temperature || 1,
-      microBatches: rearrangeMicroBatches(
-        rows.map((row) => lengths[row]!),
-        rollout.log_prob_max_token_len_per_gpu,
-      ).map((part) => part.map((k) => rows[k]!)),
+      sharePrompts: settings.share_prompts,
+      microBatches: microBatches(source, rows, {
+        size: null,
+        budget: rollout.log_prob_max_token_len_per_gpu,
+        pack: packOptions(model, settings.share_prompts),
+      }),
     }));
   }
 
