@@ -172,6 +172,11 @@ export class Decoder extends nn.Module {
     this.rope.reserve(length);
   }
 
+  /** Good until `reservePositions` or a forward pass asks for more positions. */
+  get rotaryTables(): { cos: Tensor; sin: Tensor } {
+    return this.rope.tables;
+  }
+
   /** Hidden states after the last norm, [tokens, hidden]. */
   forward(inputIds: Tensor, context: AttentionContext): Tensor {
     this.rope.reserve(context.maxPosition);
