@@ -54,6 +54,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
     at::AutoDispatchBelowADInplaceOrView guard;
     context->save_for_backward({x, weight});
+    context->saved_data["bias"] = bias && bias->defined();
     return plainLinear(x, weight, bias);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
@@ -63,7 +64,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     at::Tensor toX, toWeight, toBias;
     if (context->needs_input_grad(0)) toX = multiply(outer, weight, nullptr).reshape(x.sizes());
     if (context->needs_input_grad(1)) toWeight = turnedProduct(outer, rowsOf(x));
-    if (context->needs_input_grad(2)) toBias = outer.sum(0);
+    if (context->saved_data["bias"].toBool() && context->needs_input_grad(2)) toBias = outer.sum(0);
     return {toX, toWeight, toBias};
   }
 };

@@ -1,8 +1,8 @@
 /**
  * The end of a language model: project hidden states to the vocabulary and take the log-probability of given tokens, in
  * chunks of tokens, so that the logits of a whole batch never exist (16k tokens x 152k vocabulary x float32 is 10 GB).
- * The gradient is written out by hand; it needs the probabilities again, which are kept when they are small and computed
- * once more when they are not.
+ * The gradient is written out by hand; it needs the logits again, which are kept when they are small and computed once more
+ * when they are not.
  */
 import { noGrad } from '../autograd.js';
 import { cat, empty, tensor } from '../create.js';
@@ -24,8 +24,8 @@ export interface LogProbHeadOptions {
   /** Keep what backward needs. Off for scoring only. */
   train?: boolean;
   /**
-   * Bytes of probabilities (on CUDA: logits) that may be kept between forward and backward; beyond that they are computed
-   * again. Default 256 MiB, on CUDA an eighth of what is free.
+   * Bytes of logits that may be kept between forward and backward; beyond that they are computed again. Default 256 MiB, on
+   * CUDA an eighth of what is free.
    */
   keepBytes?: number;
 }
@@ -46,9 +46,7 @@ export class LogProbHead {
   private kept: (Tensor | null)[] = [];
   private readonly chunk: number;
   private readonly scale: number;
-  /** One kernel from logits to log-probs, one back; elsewhere libtorch's own operators in float32. */
-  private readonly fused: boolean;
-  /** Per chunk, for the way back of the fused kernels. */
+  /** Per chunk, for the way back. */
   private readonly statistics: { normalizer: Tensor; entropy: Tensor }[] = [];
   readonly result: HeadResult;
 
@@ -64,50 +62,29 @@ export class LogProbHead {
     private readonly options: LogProbHeadOptions = {},
   ) {
     const vocabulary = weight.size(0);
-    this.fused = hidden.device.startsWith('cuda');
-    const bytes = this.fused ? cudaChunkBytes / (weight.nbytes / weight.numel) : chunkBytes / 4;
-    this.chunk = options.chunkTokens ?? Math.max(64, Math.floor(bytes / vocabulary));
+    const rowBytes = (vocabulary * weight.nbytes) / weight.numel;
+    const bytes = this.onCuda ? cudaChunkBytes : chunkBytes;
+    this.chunk = options.chunkTokens ?? Math.max(64, Math.floor(bytes / rowBytes));
     this.scale = 1 / (options.temperature ?? 1);
-    const needed = vocabulary * hidden.size(0) * (this.fused ? weight.nbytes / weight.numel : 4);
-    const keep = (options.train ?? false) && needed <= (options.keepBytes ?? this.spareBytes());
-    this.result = noGrad(() => scope(() => (this.fused ? this.forwardFused(keep) : this.forward(keep))));
+    const keep = (options.train ?? false) && rowBytes * hidden.size(0) <= (options.keepBytes ?? this.spareBytes());
+    this.result = noGrad(() => scope(() => this.forward(keep)));
     for (const value of Object.values(this.result)) (value as Tensor | null)?.keep();
+  }
+
+  private get onCuda(): boolean {
+    return this.hidden.device.startsWith('cuda');
+  }
+
+  /** Logits of one chunk, [chunk, vocabulary]. */
+  private logits(start: number, length: number): Tensor {
+    return aten.verlet_linear(this.hidden.narrow(0, start, length), this.weight);
   }
 
   /** What may be kept when nobody says so: computing the logits again costs a tenth of the pass, so spare memory is worth using. */
   private spareBytes(): number {
-    if (!this.fused) return chunkBytes;
+    if (!this.onCuda) return chunkBytes;
     const { free, reserved, allocated } = cudaMemory(this.hidden.device);
     return (free + reserved - allocated) / 8;
-  }
-
-  /** Logits of one chunk in float32, [chunk, vocabulary]. */
-  private logits(start: number, length: number): Tensor {
-    const raw = aten.linear(this.hidden.narrow(0, start, length), this.weight);
-    const wide = raw.dtype === 'float32' ? raw : raw.to('float32');
-    return this.scale === 1 ? wide : wide.mul_(this.scale);
-  }
-
-  private forward(keep: boolean): HeadResult {
-    const tokens = this.hidden.size(0);
-    const logProbs: Tensor[] = [];
-    const entropies: Tensor[] = [];
-    const squares: Tensor[] = [];
-    for (let start = 0; start < tokens; start += this.chunk) {
-      const length = Math.min(this.chunk, tokens - start);
-      scope(() => {
-        const logits = this.logits(start, length);
-        const picked = logits.gather(1, this.targets.narrow(0, start, length).unsqueeze(1)).squeeze(1);
-        const normalizer = logits.logsumexp(-1);
-        logProbs.push(picked.sub(normalizer).keep());
-        if (!keep && !this.options.entropy && !this.options.sumPiSquared) return;
-        const probabilities = aten.softmax_int(logits, -1);
-        if (this.options.entropy) entropies.push(normalizer.sub(probabilities.mul(logits).sum(-1)).keep());
-        if (this.options.sumPiSquared) squares.push(probabilities.square().sum(-1).keep());
-        if (keep) this.kept.push(probabilities.keep());
-      });
-    }
-    return this.gather(logProbs, entropies, squares);
   }
 
   private gather(logProbs: Tensor[], entropies: Tensor[], squares: Tensor[]): HeadResult {
@@ -128,7 +105,7 @@ export class LogProbHead {
     };
   }
 
-  private forwardFused(keep: boolean): HeadResult {
+  private forward(keep: boolean): HeadResult {
     const tokens = this.hidden.size(0);
     const logProbs: Tensor[] = [];
     const entropies: Tensor[] = [];
@@ -136,7 +113,7 @@ export class LogProbHead {
     for (let start = 0; start < tokens; start += this.chunk) {
       const length = Math.min(this.chunk, tokens - start);
       scope(() => {
-        const logits = aten.linear(this.hidden.narrow(0, start, length), this.weight);
+        const logits = this.logits(start, length);
         const targets = this.targets.narrow(0, start, length);
         const [logProb, normalizer, entropy, square] = aten.verlet_token_log_probs(logits, targets, this.scale);
         logProbs.push(logProb.keep());
@@ -149,32 +126,8 @@ export class LogProbHead {
     return this.gather(logProbs, entropies, squares);
   }
 
-  /** The logits' gradient of one chunk, in the hidden states' dtype. */
-  private gradLogits(
-    start: number,
-    length: number,
-    index: number,
-    gradLogProbs: Tensor,
-    gradEntropy: Tensor | null,
-  ): Tensor {
-    const probabilities = this.kept[index] ?? aten.softmax_int(this.logits(start, length), -1);
-    const targets = this.targets.narrow(0, start, length).unsqueeze(1);
-    const outer = gradLogProbs.narrow(0, start, length).unsqueeze(1);
-    // d logp / d logit = onehot - p;  d entropy / d logit = -p (log p + entropy)
-    let gradLogits: Tensor;
-    if (gradEntropy) {
-      const logs = probabilities.log().clamp(-1e4);
-      const entropy = probabilities.mul(logs).sum(-1, true).neg();
-      const inner = gradEntropy.narrow(0, start, length).unsqueeze(1);
-      gradLogits = logs.add_(entropy).mul_(inner).add_(outer).mul_(probabilities).mul_(-1);
-    } else gradLogits = probabilities.mul(outer.neg());
-    gradLogits.scatterAdd_(1, targets, outer.contiguous());
-    if (this.scale !== 1) gradLogits.mul_(this.scale);
-    return this.hidden.dtype === 'float32' ? gradLogits : gradLogits.to(this.hidden.dtype);
-  }
-
-  private gradLogitsFused(start: number, length: number, index: number, outer: Tensor, inner: Tensor | null): Tensor {
-    const logits = this.kept[index] ?? aten.linear(this.hidden.narrow(0, start, length), this.weight);
+  private gradLogits(start: number, length: number, index: number, outer: Tensor, inner: Tensor | null): Tensor {
+    const logits = this.kept[index] ?? this.logits(start, length);
     const { normalizer, entropy } = this.statistics[index]!;
     const targets = this.targets.narrow(0, start, length);
     const gradLogProbs = outer.narrow(0, start, length);
@@ -206,15 +159,13 @@ export class LogProbHead {
         for (let start = 0, index = 0; start < tokens; start += this.chunk, index++) {
           const length = Math.min(this.chunk, tokens - start);
           const part = scope(() => {
-            const narrow = this.fused
-              ? this.gradLogitsFused(start, length, index, gradLogProbs, gradEntropy)
-              : this.gradLogits(start, length, index, gradLogProbs, gradEntropy);
+            const narrow = this.gradLogits(start, length, index, gradLogProbs, gradEntropy);
             if (weightParameter?.trainable) {
-              const own = narrow.t().mm(this.hidden.narrow(0, start, length));
+              const own = aten.verlet_turned_product(narrow, this.hidden.narrow(0, start, length));
               if (weightGradient) weightGradient.add_(own);
               else weightGradient = (own.dtype === 'float32' ? own : own.to('float32')).keep();
             }
-            return narrow.mm(this.weight);
+            return aten.verlet_linear(narrow, this.weight.t());
           });
           parts.push(part);
         }

@@ -152,7 +152,11 @@ export class EagerRunner implements ModelRunner {
           Tensor,
           Tensor,
         ];
-        return sampleTokens(this.decodeLogits(sequences, { ids, positions, maxPosition, slots }), sequences, this.endTokens);
+        return sampleTokens(
+          this.decodeLogits(sequences, { ids, positions, maxPosition, slots }),
+          sequences,
+          this.endTokens,
+        );
       }),
     );
   }
