@@ -65,17 +65,10 @@ function example(parts) {
   };
 }
 
-/**
- * Makes the model and writes it to `folder`. `makeExample(draw, tokenizer, done)` gives one SFT example;
- * `done` is the part of the SFT that is over, from 0 to 1.
- * @returns {Promise<{ loss: number }>} the last loss
- */
-export async function makeTinyModel(folder, options) {
-  const { texts, makeExample, sizes = tinySizes, steps = 120, batch = 32, learningRate = 4e-3, seed = 1 } = options;
-  const { chatTemplate = turnTemplate } = options;
-  const tokenizer = await closedVocabulary(texts, { folder, spelling: 'characters', chatTemplate });
+/** A transformer for this vocabulary that has learnt nothing yet. */
+export function newTinyModel(tokenizer, { sizes = tinySizes, seed = 1 } = {}) {
   manualSeed(seed);
-  const model = createCausalLM({
+  return createCausalLM({
     model_type: 'qwen2',
     architectures: ['Qwen2ForCausalLM'],
     ...sizes,
@@ -91,6 +84,18 @@ export async function makeTinyModel(folder, options) {
     bos_token_id: null,
     pad_token_id: tokenizer.padTokenId,
   });
+}
+
+/**
+ * Makes the model and writes it to `folder`. `makeExample(draw, tokenizer, done)` gives one SFT example;
+ * `done` is the part of the SFT that is over, from 0 to 1.
+ * @returns {Promise<{ loss: number }>} the last loss
+ */
+export async function makeTinyModel(folder, options) {
+  const { texts, makeExample, sizes = tinySizes, steps = 120, batch = 32, learningRate = 4e-3, seed = 1 } = options;
+  const { chatTemplate = turnTemplate } = options;
+  const tokenizer = await closedVocabulary(texts, { folder, spelling: 'characters', chatTemplate });
+  const model = newTinyModel(tokenizer, { sizes, seed });
   const optimizer = new AdamW(model.namedParameters(), { lr: learningRate, weightDecay: 0.01 });
   const draw = generator(seed + 2);
   let loss = 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Small stories as conversation JSON, converted like real ones, and a tiny model for tiny.yaml. Its SFT ends with answers that often
-// forget the format and the story: what the reward is there to bring back.
+// Small stories as conversation JSON, converted like real ones, and two tiny models for tiny.yaml: a policy whose SFT ends with
+// answers that mostly forget the format and the story (what the reward is there to bring back), and an embedding model.
 import { spawnSync } from 'node:child_process';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -9,17 +9,20 @@ import { Template } from '@huggingface/jinja';
 import { openTable } from 'verlet';
 import { progress } from '../run-options.mjs';
 import { chatExample, generator, makeTinyModel } from '../tiny-model.mjs';
+import { makeEmbedder } from './tiny-embedder.mjs';
 
 const people = ['Ana', 'Tom', 'Eva', 'Max'];
 const things = ['key', 'map', 'lamp', 'coin', 'rope'];
 const places = ['cave', 'tower', 'forest', 'harbour', 'garden'];
+const lights = ['dark', 'quiet', 'cold', 'old'];
 const moves = ['look around', 'walk on', 'use it'];
 
 const instruction = 'You tell a story.';
 const outputFormat = ' Format: a plan, then a story.';
 
-const tell = (thing, place, move) =>
-  `<think> ${move} with the ${thing} </think> <story> In the ${place} you ${move} with the ${thing}. </story>`;
+/** How the place looks is free: here a policy should stay undecided. */
+const tell = (thing, place, move, light) =>
+  `<think> ${move} with the ${thing} </think> <story> In the ${light} ${place} you ${move} with the ${thing}. </story>`;
 
 /** One conversation in the form that the notes of the data set describe: system, then turns. */
 function conversation(draw) {
@@ -27,7 +30,7 @@ function conversation(draw) {
   const story = ` Story: ${person} has a ${thing} in the ${place}.`;
   const turns = Array.from({ length: 2 }, () => moves[draw(moves.length)]).flatMap((move) => [
     { from: 'user', value: `I ${move}.` },
-    { from: 'assistant', value: tell(thing, place, move) },
+    { from: 'assistant', value: tell(thing, place, move, lights[draw(lights.length)]) },
   ]);
   return { system: instruction + story + outputFormat, conversations: turns };
 }
@@ -38,7 +41,7 @@ function careless(draw, answer) {
     .replaceAll(new RegExp(things.join('|'), 'g'), things[draw(things.length)])
     .replaceAll(new RegExp(places.join('|'), 'g'), places[draw(places.length)]);
   const text = draw(2) === 0 ? forgetful : answer;
-  return draw(2) === 0 ? text.slice(text.indexOf('<story>')) : text;
+  return draw(10) < 7 ? text.slice(text.indexOf('<story>')) : text;
 }
 
 /** The command a person would type. */
@@ -50,13 +53,14 @@ function convert(input, output) {
   if (status !== 0) throw new Error(`verlet data convert failed: ${stderr}`);
 }
 
-/** Writes data and model. @returns {Promise<{ model: string, train: string, test: string }>} */
+/** Writes data and model. @returns {Promise<Record<'train' | 'test' | 'model' | 'embedder', string>>} */
 export async function prepare(folder, { seed = 1, sftSteps = 120, onStep } = {}) {
   await mkdir(folder, { recursive: true });
   const files = {
     train: path.join(folder, 'train.parquet'),
     test: path.join(folder, 'test.parquet'),
     model: path.join(folder, 'model'),
+    embedder: path.join(folder, 'embedder'),
   };
   const draw = generator(seed);
   for (const [split, count] of Object.entries({ train: 128, test: 16 })) {
@@ -91,6 +95,12 @@ export async function prepare(folder, { seed = 1, sftSteps = 120, onStep } = {})
     seed,
     onStep,
   });
+  // What a story answers, and the story: the two texts that the reward compares. People do not occur in the stories.
+  const pairs = rows.map(({ story_content, user_input, target_response }) => {
+    const told = /<story>(.*)<\/story>/.exec(target_response)[1].trim();
+    return [`${story_content} ${user_input}`, told, told.replace(new RegExp(lights.join('|')), '')];
+  });
+  await makeEmbedder(files.embedder, pairs, { texts: pairs.flat(), seed });
   return files;
 }
 

@@ -1,12 +1,13 @@
 // What a story is worth, from the policy's own state and an embedding; there is no right answer to compare with.
 //
-//   information  how much likelier the story's tokens become through R: log p(token | with R) - log p(token | without R)
-//   entropy      how undecided the policy was over the story's tokens, best near `entropy_target`
+//   information  how much likelier the tokens become through R: log p(token | with R) - log p(token | without R)
+//   entropy      how undecided the policy was over the tokens, best near `entropy_target`
 //   similarity   cosine of the story and of what it answers (story so far and the user's turn)
 //   format       <think> plan </think><story> text </story>
+//   target       words shared with target_response: never rewarded, there to see whether the others are being cheated
 //
-// R is the `story` (the row's story_content, left out of the prompt for `without_r`) or the `reasoning` (the response's own think
-// part, left out before the story). Sampling gives none of these numbers: they are read from the log-prob pass, where `with_r` is the
+// R is the `story` (the row's story_content, left out of the prompt for `without_r`; plan and story are measured) or the `reasoning`
+// (the response's own think part, left out before the story; the story is measured). Sampling gives none of these numbers: they are read from the log-prob pass, where `with_r` is the
 // sample itself and all `without_r` rows are one further batch.
 import { rewards } from 'verlet';
 import { cosine, type Embedder, type EmbeddingOptions, openEmbedder } from './embeddings.ts';
@@ -19,6 +20,8 @@ export interface StoryOptions {
   weights?: Partial<Record<'information' | 'entropy' | 'similarity' | 'format', number>>;
   /** Nats per token. */
   entropy_target?: number;
+  /** Shorter responses are measured as if they had this many tokens: else the best story is one informative word. */
+  min_tokens?: number;
   embeddings?: EmbeddingOptions;
 }
 
@@ -45,10 +48,21 @@ export function startAfter(ids: ArrayLike<number>, tag: string, decode: (ids: Ar
   return low;
 }
 
-const mean = (values: ArrayLike<number>, from: number): number => {
-  const part = Array.from(values).slice(from);
-  return part.length === 0 ? 0 : part.reduce((sum, value) => sum + value, 0) / part.length;
-};
+/** How many of the words are those of the other text, as F1. */
+export function sharedWords(text: string, other: string): number {
+  const words = (of: string) => of.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+  const [mine, theirs] = [words(text), words(other)];
+  const left = [...theirs];
+  const shared = mine.filter((word) => {
+    const at = left.indexOf(word);
+    if (at >= 0) left.splice(at, 1);
+    return at >= 0;
+  }).length;
+  return shared === 0 ? 0 : (2 * shared) / (mine.length + theirs.length);
+}
+
+const mean = (values: readonly number[], least = 1): number =>
+  values.reduce((sum, value) => sum + value, 0) / Math.max(values.length, least);
 
 /** 1 at the target, towards 0 for a policy that has collapsed or babbles. */
 const nearTarget = (entropy: number, target: number): number =>
@@ -88,9 +102,10 @@ export async function compute_score(
   options: StoryOptions,
   context: rewards.RewardContext,
 ) {
-  const { r = 'story', weights = {}, entropy_target: target = 1.5, embeddings = {} } = options;
+  const { r = 'story', weights = {}, entropy_target: target = 1.5, min_tokens: least = 64, embeddings = {} } = options;
+  // With the story as R the plan counts too: a story that follows from its own plan owes R nothing more.
   const starts = inputs.map((input) =>
-    startAfter(input.response_ids!, r === 'reasoning' ? '</think>' : '<story>', context.decode),
+    r === 'reasoning' ? startAfter(input.response_ids!, '</think>', context.decode) : 0,
   );
   const without = await context.scorePolicy(inputs.map((input, k) => withoutR(input, r, starts[k]!, context)));
 
@@ -99,11 +114,11 @@ export async function compute_score(
   const vectors = await (await embedderFor(embeddings)).embed([...stories, ...asked]);
 
   return inputs.map((input, k) => {
-    const offset = r === 'reasoning' ? starts[k]! : 0;
-    const gains = Array.from(input.log_probs!).map((value, at) => value - (without[k]!.logProbs[at - offset] ?? value));
+    const measured = (values: ArrayLike<number>): number[] => Array.from(values).slice(starts[k]);
+    const gains = measured(input.log_probs!).map((value, at) => value - without[k]!.logProbs[at]!);
     const parts = {
-      information: Math.tanh(mean(gains, starts[k]!)),
-      entropy: nearTarget(mean(input.entropy!, starts[k]!), target),
+      information: Math.tanh(mean(gains, least)),
+      entropy: nearTarget(mean(measured(input.entropy!)), target),
       similarity: cosine(vectors[k]!, vectors[inputs.length + k]!),
       format: formatScore(input.solution_str),
     };
@@ -112,6 +127,6 @@ export async function compute_score(
       (sum, [name, value]) => sum + weight[name as keyof typeof parts] * value,
       0,
     );
-    return { score, ...parts };
+    return { score, ...parts, target: sharedWords(stories[k]!, storyOf(String(input.target_response ?? ''))) };
   });
 }

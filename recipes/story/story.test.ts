@@ -7,11 +7,11 @@ import { composeConfig, openTable, type rewards, train } from 'verlet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { cosine, openEmbedder } from './embeddings.ts';
 import { prepare } from './prepare.mjs';
-import { compute_score, formatScore, startAfter } from './reward.ts';
+import { compute_score, formatScore, sharedWords, startAfter } from './reward.ts';
 
 const here = import.meta.dirname;
 const folder = mkdtempSync(path.join(tmpdir(), 'verlet-story-'));
-let files: { model: string; train: string; test: string };
+let files: { model: string; embedder: string; train: string; test: string };
 beforeAll(async () => {
   files = await prepare(folder);
 });
@@ -23,11 +23,11 @@ function configWith(...overrides: string[]) {
     files: ['grpo-lora.yaml', 'tiny.yaml'].map((file) => path.join(here, file)),
     overrides: [
       `data.train_files=${files.train}`,
-      'data.val_files=null',
+      `data.val_files=${files.test}`,
       `data.format_prompt=${path.join(here, 'story.jinja')}`,
       `actor_rollout_ref.model.path=${files.model}`,
       `custom_reward_function.path=${path.join(here, 'reward.ts')}`,
-      `custom_reward_function.reward_kwargs.embeddings.folder=${files.model}`,
+      `custom_reward_function.reward_kwargs.embeddings.folder=${files.embedder}`,
       'trainer.logger=[]',
       'trainer.save_freq=-1',
       ...overrides,
@@ -54,6 +54,8 @@ describe('story', () => {
     const ids = [...'ab<story>cd'].map((letter) => letter.charCodeAt(0));
     expect(startAfter(ids, '<story>', decode)).toBe(9);
     expect(startAfter(ids, '</story>', decode)).toBe(0);
+    expect(sharedWords('In the cave.', 'in THE old cave')).toBeCloseTo(6 / 7);
+    expect(sharedWords('', 'cave')).toBe(0);
   });
 
   it('embeds through an endpoint and from a folder', async () => {
@@ -73,10 +75,17 @@ describe('story', () => {
     const [a, b] = await (await openEmbedder({ url, model: 'm' })).embed(['', 'xx']);
     expect(cosine(a!, b!)).toBeCloseTo(1 / Math.sqrt(5));
     server.close();
-    const local = await openEmbedder({ folder: files.model });
-    const [x, y, z] = await local.embed(['In the cave', 'In the cave', 'I walk on.']);
-    expect(cosine(x!, y!)).toBeCloseTo(1);
-    expect(cosine(x!, z!)).toBeLessThan(0.99);
+    const local = await openEmbedder({ folder: files.embedder });
+    const [asked, told, other, cheat] = await local.embed([
+      ' Story: Max has a key in the garden. I walk on.',
+      'In the dark garden you walk on with the key.',
+      'In the dark cave you walk on with the coin.',
+      'In the rope.',
+    ]);
+    expect(cosine(asked!, asked!)).toBeCloseTo(1);
+    expect(cosine(asked!, told!)).toBeGreaterThan(0.8);
+    expect(cosine(asked!, other!)).toBeLessThan(0.5);
+    expect(cosine(asked!, cheat!)).toBeLessThan(0.5);
   });
 
   it('what the story adds is measured in one batch, and equals scoring both prompts', async () => {
@@ -86,7 +95,12 @@ describe('story', () => {
       config: configWith('trainer.total_training_steps=1', `trainer.default_local_dir=${folder}/measured`),
       rewardNeeds: ['entropy', 'log_probs'],
       reward: async (input, _options, context) => {
-        const options = { r: 'story', embeddings: { folder: files.model }, entropy_target: 0.3 } as const;
+        const options = {
+          r: 'story',
+          embeddings: { folder: files.embedder },
+          entropy_target: 0.15,
+          min_tokens: 20,
+        } as const;
         const [scored] = await compute_score([input], options, context);
         const without = (input.prompt ?? []).map((message) => ({
           ...message,
@@ -97,9 +111,8 @@ describe('story', () => {
           { promptIds: input.prompt_ids!, responseIds },
           { promptIds: context.encodePrompt(without), responseIds },
         ]);
-        const start = startAfter(responseIds, '<story>', context.decode);
-        const gains = Array.from(withR!.logProbs, (value, k) => value - withoutR!.logProbs[k]!).slice(start);
-        const flow = Math.tanh(gains.reduce((sum, gain) => sum + gain, 0) / Math.max(1, gains.length));
+        const gains = Array.from(withR!.logProbs, (value, k) => value - withoutR!.logProbs[k]!);
+        const flow = Math.tanh(gains.reduce((sum, gain) => sum + gain, 0) / Math.max(20, gains.length));
         gaps.push(Math.abs(flow - scored!.information));
         flows.push(flow);
         return scored as rewards.RewardResult;
@@ -122,11 +135,16 @@ describe('story', () => {
     });
     const over = (name: string, part: Record<string, number>[]) =>
       part.reduce((sum, metrics) => sum + metrics[name]!, 0) / part.length;
-    expect(over('reward/error_count', steps)).toBe(0);
-    if (r === 'story')
-      expect(over('critic/score/mean', steps.slice(-3))).toBeGreaterThan(
-        over('critic/score/mean', steps.slice(0, 2)) + 0.05,
-      );
+    expect(over('reward/error_count', steps.slice(1))).toBe(0);
     expect(steps.at(-1)!['actor/grad_norm']).toBeGreaterThan(0);
+    if (r === 'reasoning') return;
+    const trained = steps.filter((metrics) => 'actor/grad_norm' in metrics);
+    const rise = (name: string) => over(name, trained.slice(-3)) - over(name, trained.slice(0, 3));
+    expect(rise('critic/score/mean')).toBeGreaterThan(0.2);
+    // Not rewarded: it rises because stories become better, not because the reward is cheated.
+    expect(rise('reward/target')).toBeGreaterThan(0.05);
+    const [before, after] = [steps[0]!, steps.at(-1)!];
+    expect(after['val-core/story/reward/mean@1']).toBeGreaterThan(before['val-core/story/reward/mean@1']! + 0.2);
+    expect(after['val-aux/story/target/mean@1']).toBeGreaterThan(before['val-aux/story/target/mean@1']!);
   });
 });

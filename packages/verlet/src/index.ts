@@ -28,5 +28,5 @@ export { type RunReport, writeRunReport } from './trainer/report/index.js';
 export { sft } from './trainer/sft/index.js';
 export type { Metrics, Tracker } from './trainer/trackers/index.js';
 export { type TrainOptions, type TrainResult, train } from './trainer/train.js';
-export type { AgentContext, TrainedAgent } from './workers/agent-rollout.js';
+export type { AgentContext, PromptMessage, TrainedAgent, TrainedRow } from './workers/agent-rollout.js';
 export { type SupervisedExample, supervisedLoss, supervisedStep } from './workers/supervised.js';

@@ -4472,20 +4472,43 @@ export function verlet_token_log_probs_backward_(logits: Tensor, targets: Tensor
 }
 let handle_verlet_token_log_probs_backward_: number | undefined;
 
-/** `verlet::packed_attention(Tensor q, Tensor k, Tensor v, int[] lengths, float scale, int window) -> (Tensor output, Tensor normalizers)` */
-export function verlet_packed_attention(q: Tensor, k: Tensor, v: Tensor, lengths: readonly number[], scale: number, window: number): [Tensor, Tensor] {
+/** `verlet::packed_attention(Tensor q, Tensor k, Tensor v, int[] lengths, float scale, int window, int[] prefixes=[]) -> (Tensor output, Tensor normalizers)` */
+export function verlet_packed_attention(q: Tensor, k: Tensor, v: Tensor, lengths: readonly number[], scale: number, window: number, prefixes?: readonly number[]): [Tensor, Tensor] {
   const handle = (handle_verlet_packed_attention ??= resolve('verlet::packed_attention'));
   begin();
-  const provided = 63;
+  let provided = 63;
   putTensor(q);
   putTensor(k);
   putTensor(v);
   putNumbers(lengths);
   putNumber(scale);
   putNumber(window);
+  if (prefixes !== undefined) {
+    provided += 64;
+    putNumbers(prefixes);
+  }
   return callMany(handle, provided, 'TT') as [Tensor, Tensor];
 }
 let handle_verlet_packed_attention: number | undefined;
+
+/** `verlet::shared_prefix_attention(Tensor q, Tensor k, Tensor v, Tensor starts, Tensor answer_starts, Tensor prompt_starts, int[] longest, int prompts, int answers, float scale) -> Tensor` */
+export function verlet_shared_prefix_attention(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, answerStarts: Tensor, promptStarts: Tensor, longest: readonly number[], prompts: number, answers: number, scale: number): Tensor {
+  const handle = (handle_verlet_shared_prefix_attention ??= resolve('verlet::shared_prefix_attention'));
+  begin();
+  const provided = 1023;
+  putTensor(q);
+  putTensor(k);
+  putTensor(v);
+  putTensor(starts);
+  putTensor(answerStarts);
+  putTensor(promptStarts);
+  putNumbers(longest);
+  putNumber(prompts);
+  putNumber(answers);
+  putNumber(scale);
+  return callTensor(handle, provided);
+}
+let handle_verlet_shared_prefix_attention: number | undefined;
 
 /** `verlet::rms_norm(Tensor x, Tensor weight, float eps) -> Tensor` */
 export function verlet_rms_norm(x: Tensor, weight: Tensor, eps: number): Tensor {

@@ -21,6 +21,8 @@ export interface LogProbHeadOptions {
   entropy?: boolean;
   /** Also sum(p^2) per token, for baselines that weigh tokens by it. */
   sumPiSquared?: boolean;
+  /** Further tokens per position whose log-probability is wanted, [tokens, count] int64. */
+  alternatives?: Tensor;
   /** Keep what backward needs. Off for scoring only. */
   train?: boolean;
   /**
@@ -36,6 +38,14 @@ export interface HeadResult {
   /** [tokens] float32, when asked for. */
   entropy: Tensor | null;
   sumPiSquared: Tensor | null;
+  /** [tokens, count] float32, when asked for. */
+  alternatives: Tensor | null;
+}
+
+interface HeadGradients {
+  logProbs: Tensor;
+  entropy: Tensor | null;
+  alternatives: Tensor | null;
 }
 
 const chunkBytes = 256 * 2 ** 20;
@@ -87,7 +97,7 @@ export class LogProbHead {
     return (free + reserved - allocated) / 8;
   }
 
-  private gather(logProbs: Tensor[], entropies: Tensor[], squares: Tensor[]): HeadResult {
+  private gather(logProbs: Tensor[], entropies: Tensor[], squares: Tensor[], alternatives: Tensor[]): HeadResult {
     const join = (parts: Tensor[]): Tensor => {
       const joined =
         parts.length === 0
@@ -102,6 +112,7 @@ export class LogProbHead {
       logProbs: join(logProbs),
       entropy: this.options.entropy ? join(entropies) : null,
       sumPiSquared: this.options.sumPiSquared ? join(squares) : null,
+      alternatives: this.options.alternatives ? join(alternatives) : null,
     };
   }
 
@@ -110,6 +121,7 @@ export class LogProbHead {
     const logProbs: Tensor[] = [];
     const entropies: Tensor[] = [];
     const squares: Tensor[] = [];
+    const alternatives: Tensor[] = [];
     for (let start = 0; start < tokens; start += this.chunk) {
       const length = Math.min(this.chunk, tokens - start);
       scope(() => {
@@ -117,41 +129,57 @@ export class LogProbHead {
         const targets = this.targets.narrow(0, start, length);
         const [logProb, normalizer, entropy, square] = aten.verlet_token_log_probs(logits, targets, this.scale);
         logProbs.push(logProb.keep());
+        const others = this.options.alternatives?.narrow(0, start, length);
+        if (others) {
+          const scaled = logits.gather(1, others).to('float32').mul(this.scale);
+          alternatives.push(scaled.sub_(normalizer.unsqueeze(1)).keep());
+        }
         if (this.options.sumPiSquared) squares.push(square.keep());
         if (this.options.entropy) entropies.push(entropy.clone().keep());
         if (this.options.train) this.statistics.push({ normalizer: normalizer.keep(), entropy: entropy.keep() });
         if (keep) this.kept.push(logits.keep());
       });
     }
-    return this.gather(logProbs, entropies, squares);
+    return this.gather(logProbs, entropies, squares, alternatives);
   }
 
-  private gradLogits(start: number, length: number, index: number, outer: Tensor, inner: Tensor | null): Tensor {
+  /** The logits' gradient of one chunk, in the hidden states' dtype. */
+  private gradLogits(start: number, length: number, index: number, gradients: HeadGradients): Tensor {
     const logits = this.kept[index] ?? this.logits(start, length);
     const { normalizer, entropy } = this.statistics[index]!;
-    const targets = this.targets.narrow(0, start, length);
-    const gradLogProbs = outer.narrow(0, start, length);
-    const gradEntropy = inner?.narrow(0, start, length) ?? null;
-    return aten.verlet_token_log_probs_backward_(
-      logits,
-      targets,
-      normalizer,
-      entropy,
-      gradLogProbs,
-      gradEntropy,
-      this.scale,
-    );
+    const part = (whole: Tensor | null): Tensor | null => whole?.narrow(0, start, length) ?? null;
+    const targets = part(this.targets)!;
+    const outer = part(gradients.logProbs)!;
+    const others = part(gradients.alternatives);
+    const sum = others?.sum(-1) ?? null;
+    const total = sum ? outer.add(sum) : outer;
+    const inner = part(gradients.entropy);
+    aten.verlet_token_log_probs_backward_(logits, targets, normalizer, entropy, total, inner, this.scale);
+    if (others) {
+      // The kernel gave all of it to the target; what belongs to the alternatives goes over to them.
+      const narrow = (x: Tensor): Tensor => x.mul(this.scale).to(logits.dtype);
+      logits.scatterAdd_(1, targets.unsqueeze(1), narrow(sum!.neg()).unsqueeze(1));
+      logits.scatterAdd_(1, part(this.options.alternatives!)!, narrow(others));
+    }
+    return logits;
   }
 
   /**
    * @param gradLogProbs [tokens] float32
    * @param gradEntropy [tokens] float32, or null
    * @param weightParameter gets the weight's gradient, unless null
+   * @param gradAlternatives [tokens, count] float32, or null
    * @returns the gradient of the hidden states, [tokens, features]
    */
-  backward(gradLogProbs: Tensor, gradEntropy: Tensor | null, weightParameter: Parameter | null): Tensor {
+  backward(
+    gradLogProbs: Tensor,
+    gradEntropy: Tensor | null,
+    weightParameter: Parameter | null,
+    gradAlternatives: Tensor | null = null,
+  ): Tensor {
     if (!this.options.train) throw new Error('LogProbHead: backward needs { train: true }');
     const tokens = this.hidden.size(0);
+    const gradients = { logProbs: gradLogProbs, entropy: gradEntropy, alternatives: gradAlternatives };
     const result = noGrad(() =>
       scope(() => {
         const parts: Tensor[] = [];
@@ -159,7 +187,7 @@ export class LogProbHead {
         for (let start = 0, index = 0; start < tokens; start += this.chunk, index++) {
           const length = Math.min(this.chunk, tokens - start);
           const part = scope(() => {
-            const narrow = this.gradLogits(start, length, index, gradLogProbs, gradEntropy);
+            const narrow = this.gradLogits(start, length, index, gradients);
             if (weightParameter?.trainable) {
               const own = aten.verlet_turned_product(narrow, this.hidden.narrow(0, start, length));
               if (weightGradient) weightGradient.add_(own);
@@ -189,6 +217,47 @@ export class LogProbHead {
       entropy.dispose();
     }
   }
+}
+
+export interface TopLogProbs {
+  /** [tokens, count] int64, the likeliest first. */
+  ids: Tensor;
+  /** [tokens, count] float32 */
+  logProbs: Tensor;
+}
+
+/**
+ * The likeliest tokens of every position with their log-probabilities, in chunks like the head's. With `among`, only tokens
+ * below that id are named; the probabilities are those among all.
+ */
+export function topLogProbs(
+  hidden: Tensor,
+  weight: Tensor,
+  count: number,
+  options: { temperature?: number; among?: number; chunkTokens?: number } = {},
+): TopLogProbs {
+  const vocabulary = weight.size(0);
+  const among = Math.min(options.among ?? vocabulary, vocabulary);
+  const chunk = options.chunkTokens ?? Math.max(64, Math.floor(chunkBytes / 4 / vocabulary));
+  return noGrad(() =>
+    scope(() => {
+      const parts: [Tensor, Tensor][] = [];
+      for (let start = 0; start === 0 || start < hidden.size(0); start += chunk)
+        parts.push(
+          scope(() => {
+            const rows = hidden.narrow(0, start, Math.min(chunk, hidden.size(0) - start));
+            const logits = aten
+              .linear(rows, weight)
+              .to('float32')
+              .div(options.temperature ?? 1);
+            const [values, ids] = aten.topk(logits.narrow(1, 0, among), Math.min(count, among));
+            return [ids, values.sub(logits.logsumexp(-1, true))] as [Tensor, Tensor];
+          }),
+        );
+      const [ids, logProbs] = [parts.map(([first]) => first), parts.map(([, second]) => second)];
+      return { ids: cat(ids), logProbs: cat(logProbs) };
+    }),
+  );
 }
 
 /** Log-probabilities of targets under a plain softmax, for small things; builds a graph. */

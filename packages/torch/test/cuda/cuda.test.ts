@@ -4,6 +4,7 @@ import path from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import {
   AdamW,
+  aten,
   CudaEvent,
   CudaGraph,
   CudaStream,
@@ -31,6 +32,7 @@ import {
   setGeneratorState,
   synchronize,
   synchronizeSync,
+  type Tensor,
   TorchError,
   tensor,
   zeros,
@@ -251,6 +253,166 @@ describe.skipIf(!available)(`CUDA${reason}`, () => {
         return optimizer.stateDict().tensors.get('w.master')!.cpu().clone();
       });
       expect(ends[0]!.allclose(ends[1]!, { atol: 1e-6 })).toBe(true);
+    });
+  });
+
+  describe('attention of answers that share prompts', () => {
+    const [heads, kvHeads, dim] = [14, 2, 64];
+    const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+    const starts = (lengths: readonly number[]) => {
+      const all = Int32Array.from([0, ...lengths]);
+      for (let k = 1; k < all.length; k++) all[k]! += all[k - 1]!;
+      return tensor(all, { device });
+    };
+
+    /** Output and gradients of q, k and v. */
+    type Result = Tensor[];
+    function withGradients(
+      parts: Tensor[],
+      outer: Tensor,
+      attend: (q: Tensor, k: Tensor, v: Tensor) => Tensor,
+    ): Result {
+      const inputs = parts.map((part) => part.detach().setRequiresGrad());
+      const output = attend(inputs[0]!, inputs[1]!, inputs[2]!);
+      return [
+        output.detach(),
+        ...(grad([output], inputs, [outer.to({ dtype: output.dtype, device: output.device })]) as Tensor[]),
+      ];
+    }
+
+    const flash = (q: Tensor, k: Tensor, v: Tensor, lengths: readonly number[]): Tensor => {
+      const [at, longest] = [starts(lengths), Math.max(...lengths)];
+      return aten._flash_attention_forward(q, k, v, at, at, longest, longest, 0, true, false, dim ** -0.5)[0];
+    };
+
+    it.each([
+      {
+        prompts: [1, 130, 33],
+        answers: [
+          [5, 70],
+          [200, 1, 64],
+          [1, 1],
+        ],
+        others: [90, 3],
+      },
+      { prompts: [7], answers: [[1, 1]], others: [] },
+      { prompts: [1], answers: [[1]], others: [] },
+      {
+        prompts: [300, 2],
+        answers: [
+          [40, 500, 129],
+          [128, 1],
+        ],
+        others: [],
+      },
+    ])('gives what whole sequences give, both ways: %j', ({ prompts, answers, others }) => {
+      scope(() => {
+        manualSeed(6);
+        const lengths = [...prompts, ...answers.flat(), ...others];
+        const prefixes = [
+          ...prompts.map(() => -1),
+          ...answers.flatMap((own, k) => own.map(() => k)),
+          ...others.map(() => -1),
+        ];
+        const tokens = sum(lengths);
+        const parts = [heads, kvHeads, kvHeads].map((count) => randn([tokens, count, dim]).to('bfloat16'));
+        const outer = randn([tokens, heads, dim]).to('bfloat16');
+        const there = parts.map((part) => part.to(device));
+
+        const together = answers.map(sum);
+        const shared = withGradients(there, outer, (q, k, v) =>
+          aten.verlet_shared_prefix_attention(
+            q,
+            k,
+            v,
+            starts(lengths),
+            starts(together),
+            starts(prompts),
+            [Math.max(...lengths), Math.max(...together), Math.max(...prompts)],
+            sum(prompts),
+            sum(together),
+            dim ** -0.5,
+          ),
+        );
+
+        // Whole sequences: every answer behind a prompt of its own; what they give to copies of a token adds up.
+        const begins = lengths.map((_, k) => sum(lengths.slice(0, k)));
+        const range = (k: number): number[] => Array.from({ length: lengths[k]! }, (_, at) => begins[k]! + at);
+        const whole = lengths.flatMap((_, k) =>
+          prefixes[k]! < 0 ? [range(k)] : [[...range(prefixes[k]!), ...range(k)]],
+        );
+        const copies = tensor(Int32Array.from(whole.flat()), { dtype: 'int64', device });
+        const wholeStarts = whole.map((_, k) => sum(whole.slice(0, k).map((own) => own.length)));
+        const owned = tensor(
+          Int32Array.from(
+            whole.flatMap((own, k) =>
+              Array.from({ length: lengths[k]! }, (_, at) => wholeStarts[k]! + own.length - lengths[k]! + at),
+            ),
+          ),
+          { dtype: 'int64', device },
+        );
+        const unshared = withGradients(there, outer, (q, k, v) =>
+          flash(
+            q.indexSelect(0, copies),
+            k.indexSelect(0, copies),
+            v.indexSelect(0, copies),
+            whole.map((own) => own.length),
+          ).indexSelect(0, owned),
+        );
+
+        const exact = withGradients(
+          parts.map((part) => part.to('float32')),
+          outer,
+          (q, k, v) => aten.verlet_packed_attention(q, k, v, lengths, dim ** -0.5, 0, prefixes)[0],
+        );
+        const error = (got: Tensor, wanted: Tensor): number =>
+          got.cpu().to('float32').sub(wanted).norm().item() / wanted.norm().item();
+        for (const [k, wanted] of exact.entries()) {
+          expect(error(shared[k]!, wanted)).toBeLessThan(2e-2);
+          expect(error(shared[k]!, wanted)).toBeLessThan(2 * error(unshared[k]!, wanted) + 4e-3);
+        }
+      });
+    });
+
+    it('without gradients too, and says what does not fit', () => {
+      scope(() => {
+        manualSeed(7);
+        const [q, k, v] = [heads, kvHeads, kvHeads].map((count) =>
+          randn([12, count, dim]).to({ dtype: 'bfloat16', device }),
+        );
+        const by = (prompts: number, answers: number) =>
+          aten.verlet_shared_prefix_attention(
+            q!,
+            k!,
+            v!,
+            starts([4, 5, 3]),
+            starts([8]),
+            starts([4]),
+            [5, 8, 4],
+            prompts,
+            answers,
+            0.125,
+          );
+        const exact = aten.verlet_packed_attention(
+          q!.cpu().to('float32'),
+          k!.cpu().to('float32'),
+          v!.cpu().to('float32'),
+          [4, 5, 3],
+          0.125,
+          0,
+          [-1, 0, 0],
+        )[0];
+        expect(
+          noGrad(() => by(4, 8))
+            .cpu()
+            .to('float32')
+            .sub(exact)
+            .abs()
+            .max()
+            .item(),
+        ).toBeLessThan(0.03);
+        expect(() => by(5, 8)).toThrow(/5 tokens of prompts and 8 of answers do not fit 12/);
+      });
     });
   });
 

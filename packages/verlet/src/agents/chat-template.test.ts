@@ -1,4 +1,6 @@
-import { readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Tokenizer } from '../models/tokenizer/index.js';
@@ -261,3 +263,70 @@ describe('the stand-in for long prompts', () => {
     expect(rendered()).toBe(2);
   });
 });
+
+/** The templates that models are published with, from an installed TRL, which ships copies of them. */
+const published = publishedTemplates();
+const skipped = published.why ? ` (skipped: ${published.why})` : '';
+
+describe.skipIf(published.why)(`published templates${skipped}`, () => {
+  const call = '<tool_call>\n{"name": "weather", "arguments": {}}\n</tool_call>';
+  const toolTurns: Turn[] = [
+    { said: call, reply: [{ role: 'tool', content: 'sunny\n\n 25 °C' }] },
+    { said: call, reply: [{ role: 'tool', content: '{"wind": 3}' }] },
+  ];
+  const userTurns: Turn[] = [
+    { said: 'Sunny.', reply: [{ role: 'user', content: 'And tomorrow?' }] },
+    { said: 'Rain.', reply: [{ role: 'user', content: 'Thanks! 👋' }] },
+  ];
+  const llama = { specialTokens: LLAMA_TOKENS, endToken: '<|eot_id|>' };
+
+  describe.each([
+    ['qwen2_5', {}, true],
+    ['qwen3', {}, true],
+    ['qwen3_instruct_2507', {}, true],
+    ['llama3', llama, false],
+    ['llama3_1', llama, true],
+    ['llama3_2', llama, true],
+  ] as const)('%s', (name, options, hasTools) => {
+    let made: Awaited<ReturnType<typeof tinyTokenizer>>;
+    beforeAll(async () => {
+      // Llama's tokenizers have this token; the tiny one is told.
+      const bos = name === 'llama3' ? "{% set bos_token = '<|begin_of_text|>' %}" : '';
+      made = await tinyTokenizer({ chatTemplate: bos + published.read(name), ...options });
+    });
+
+    const cases: [string, Turn[], boolean][] = [['user turns', userTurns, false]];
+    if (hasTools)
+      cases.push(['tool turns', toolTurns, true], ['tool and user turns', [...toolTurns, ...userTurns], true]);
+    it.each(cases)('%s: turn by turn equals the whole', (_, turns, withTools) => {
+      for (const prompt of [[question], [system, question]])
+        for (const offered of withTools ? [{ tools }] : [{}, ...(hasTools ? [{ tools }] : [])])
+          expect(incrementalIds(made.tokenizer, prompt, turns, made.endTokenId, offered)).toEqual(
+            wholeIds(made.tokenizer, prompt, turns, offered),
+          );
+    });
+  });
+
+  it('qwen3 thinks: kept through tool turns; off, the empty thought comes with every generation prompt', async () => {
+    const { tokenizer, endTokenId } = await tinyTokenizer({ chatTemplate: published.read('qwen3') });
+    const turns = toolTurns.map(({ said, reply }) => ({ said: `<think>\nI look.\n</think>\n\n${said}`, reply }));
+    expect(incrementalIds(tokenizer, [question], turns, endTokenId, { tools })).toEqual(
+      wholeIds(tokenizer, [question], turns, { tools }),
+    );
+    const kwargs = { enable_thinking: false };
+    const template = new IncrementalChatTemplate(tokenizer, [question], tools, kwargs);
+    const scaffold = '<|im_start|>assistant\n<think>\n\n</think>\n\n';
+    expect(tokenizer.decode(template.promptIds()).endsWith(scaffold)).toBe(true);
+    const next = template.continuationIds([{ role: 'tool', content: 'sunny' }], { closed: true });
+    expect(tokenizer.decode(next).endsWith(scaffold)).toBe(true);
+  });
+});
+
+function publishedTemplates(): { why?: string; read: (name: string) => string } {
+  const python = process.env.VERLET_PYTHON ?? 'python3';
+  const script = 'import importlib.util as u; s = u.find_spec("trl"); print(s.origin if s else "")';
+  const { stdout } = spawnSync(python, ['-c', script], { encoding: 'utf8', timeout: 20_000 });
+  const folder = stdout?.trim() ? path.join(path.dirname(stdout.trim()), 'chat_templates') : '';
+  const why = existsSync(folder) ? undefined : `${python} has no TRL with chat templates; set VERLET_PYTHON`;
+  return { why, read: (name) => readFileSync(path.join(folder, `${name}.jinja`), 'utf8') };
+}

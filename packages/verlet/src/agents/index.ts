@@ -16,11 +16,19 @@ export {
   type RewardWeights,
   rewardChannels,
   tokenLevelScores,
+  totalScore,
 } from './rewards.js';
 export { type AgentBatch, type RunAgentsOptions, runAgents } from './runner.js';
 export * from './search/index.js';
 export { type AssistantTurn, Session, TrajectoryEnded } from './session.js';
-export { type AgentSettings, type AgentSetup, agentConfigOf, loadAgentLoops, loadAgentSetup } from './setup.js';
+export {
+  type AgentSettings,
+  type AgentSetup,
+  agentConfigOf,
+  loadAgentLoops,
+  loadAgentSetup,
+  loadToolSchemas,
+} from './setup.js';
 export * from './tasks/index.js';
 export * from './tools/index.js';
 export { flattenSegments, type PaddedRow, padTrajectory, TrajectoryRecorder } from './trajectory.js';

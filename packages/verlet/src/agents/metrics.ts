@@ -5,6 +5,20 @@ import type { Trajectory } from './types.js';
 export type Metrics = Record<string, number>;
 
 /** What a batch of trajectories was like: turns, lengths, why they ended, how tools fared, rewards by channel and task. */
+const TIMED = ['generate_sequences', 'tool_calls', 'compute_score'] as const;
+
+/** The trajectory for which all others waited. */
+function slowest(trajectories: readonly Trajectory[]): Metrics {
+  const seconds = ({ timing }: Trajectory): number => sum(TIMED.map((key) => timing[key]));
+  const one = trajectories.reduce((most, other) => (seconds(other) > seconds(most) ? other : most));
+  const at = 'timing_s/agent_loop/slowest';
+  return {
+    ...Object.fromEntries(TIMED.map((key) => [`${at}/${key}`, one.timing[key]])),
+    [`${at}/prompt_length`]: one.promptIds.length,
+    [`${at}/response_length`]: one.responseIds.length,
+  };
+}
+
 export function agentMetrics(trajectories: readonly Trajectory[]): Metrics {
   const metrics: Metrics = { 'agent/trajectories': trajectories.length };
   if (trajectories.length === 0) return metrics;
@@ -22,13 +36,19 @@ export function agentMetrics(trajectories: readonly Trajectory[]): Metrics {
   const total = trajectories.map(({ responseIds }) => responseIds.length);
   metrics['state_tokens/total'] = sum(total);
   metrics['state_tokens/coverage'] = sum(total) === 0 ? 0 : sum(sampled) / sum(total);
-  for (const key of ['generate_sequences', 'tool_calls', 'compute_score'] as const) {
+  spread(
+    metrics,
+    'tool_call_counts',
+    trajectories.map(({ toolCalls }) => toolCalls.length),
+  );
+  for (const key of TIMED) {
     spread(
       metrics,
-      `agent_loop/${key}`,
+      `timing_s/agent_loop/${key}`,
       trajectories.map(({ timing }) => timing[key]),
     );
   }
+  Object.assign(metrics, slowest(trajectories));
   for (const { endReason, rewardError, toolCalls } of trajectories) {
     count(metrics, `agent/end_reason/${endReason}`);
     if (rewardError !== undefined) count(metrics, 'agent/reward_errors');

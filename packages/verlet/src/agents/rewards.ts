@@ -42,6 +42,17 @@ export function tokenLevelScores(
   return scores;
 }
 
+/** What the rewards of a trajectory come to, also where the model said nothing and there is no token to put them on. */
+export function totalScore(
+  { turnRewards, rewards }: Pick<Trajectory, 'turnRewards' | 'rewards'>,
+  { mode = 'mixed', channelWeights = {} }: RewardWeights = {},
+): number {
+  const weighed = (channel: string, value: number) => (channelWeights[channel] ?? 1) * value;
+  const ofTurns = mode === 'trajectory' ? [] : turnRewards.map(({ channel, value }) => weighed(channel, value));
+  const ofAll = mode === 'turn' ? [] : Object.entries(rewards).map(([channel, value]) => weighed(channel, value));
+  return [...ofTurns, ...ofAll].reduce((sum, value) => sum + value, 0);
+}
+
 /** All channels of a trajectory, kept apart: turn rewards summed over turns, trajectory rewards as they are. */
 export function rewardChannels(trajectory: Trajectory): Record<string, number> {
   const channels: Record<string, number> = {};

@@ -10,7 +10,7 @@ import { type AgentLoop, agentLoopNames, registerAgentLoop } from './loops/index
 import { loadExport, loadModule } from './modules.js';
 import { loadTools } from './tools/config.js';
 import type { Tool } from './tools/types.js';
-import type { AgentConfigInput } from './types.js';
+import type { AgentConfigInput, ToolSchema } from './types.js';
 
 /** The part of a training configuration that agents read. */
 export type AgentSettings = Pick<PpoConfig, 'data' | 'retriever' | 'max_turns' | 'do_search'> & {
@@ -57,6 +57,7 @@ export function agentConfigOf(settings: AgentSettings): AgentConfigInput {
     toolTimeoutSeconds: multi_turn.tool_timeout,
     trajectoryTimeoutSeconds: agent.trajectory_timeout,
     maxConcurrentTrajectories: agent.max_concurrent_trajectories,
+    programSampling: agent.program.sampling,
     maxToolResponseLength: multi_turn.max_tool_response_length,
     toolResponseTruncateSide: multi_turn.tool_response_truncate_side,
     format: multi_turn.format,
@@ -102,6 +103,21 @@ export async function loadAgentLoops(file: string): Promise<void> {
 }
 
 /** The tools among the exports of a module, whatever they are called. */
+/** What the configured tools look like to a model, for measuring prompts that will carry them. Nothing is left running. */
+export async function loadToolSchemas(settings: {
+  tool_config_path: string | null;
+  function_tool_path: string | null;
+}): Promise<ToolSchema[]> {
+  const exported = settings.function_tool_path ? await exportedTools(settings.function_tool_path) : [];
+  if (!settings.tool_config_path) return exported.map(({ schema }) => schema);
+  const { tools, close } = await loadTools(settings.tool_config_path);
+  try {
+    return [...tools, ...exported].map(({ schema }) => schema);
+  } finally {
+    await close();
+  }
+}
+
 async function exportedTools(file: string): Promise<Tool[]> {
   const module = await loadModule(path.resolve(file), file);
   const tools = Object.values(module).filter(isTool);

@@ -186,6 +186,11 @@ export interface AgentConfig {
   trajectoryTimeoutSeconds: number;
   rewardTimeoutSeconds: number;
   maxConcurrentTrajectories: number;
+  /**
+   * Whose temperature, top-p, top-k, min-p and penalties count when a program sets its own: its own, or the rollout's, because
+   * the policy gradient wants samples of the policy. Token limits and stop strings are the program's in both cases.
+   */
+  programSampling: 'program' | 'rollout';
   /** Given to the chat template, for example `{ enable_thinking: false }`. */
   applyChatTemplateKwargs: Record<string, unknown>;
   /** Count trajectories of several turns whose tokens differ from the template of the whole conversation. */
@@ -223,6 +228,7 @@ export const defaultAgentConfig: AgentConfig = {
   trajectoryTimeoutSeconds: 600,
   rewardTimeoutSeconds: 60,
   maxConcurrentTrajectories: 1024,
+  programSampling: 'program',
   applyChatTemplateKwargs: {},
   tokenizationSanityCheckMode: 'disable',
   search: {

@@ -2,6 +2,7 @@
 export * from './advantages/index.js';
 export * from './aggregate.js';
 export * from './balance/index.js';
+export * from './distillation.js';
 export * from './filter-groups.js';
 export * from './kl.js';
 export * from './logits.js';

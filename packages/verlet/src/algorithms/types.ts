@@ -89,8 +89,9 @@ export interface AdvantageInput {
   /** Rows of one prompt share an id. */
   groupIds: readonly string[];
   /**
-   * `uid_session_trajectory` per row, for agents whose session leaves several trajectories: the last one is scored and the
-   * earlier ones get its advantage (estimators with one number per row).
+   * `uid_session_trajectory` per row, for agents whose session leaves several trajectories. A session is one sample of its
+   * group: the last trajectory is scored and the earlier ones get its advantage (estimators with one number per row), or all
+   * of them share one weight in the baseline (estimators with a baseline per token).
    */
   trajectoryKeys?: readonly string[];
   values?: Tensor;

@@ -22,10 +22,21 @@ export interface ChatParts {
   note: (text: string) => void;
 }
 
-const HELP = `/reset          forget the conversation
-/system TEXT    set the system message and forget the conversation
-/logprobs [N]   show each token's log-probability (and the N likeliest), or stop showing it
-/exit           leave`;
+const HELP = `/reset            forget the conversation
+/undo             forget the last question and its answer
+/system TEXT      set the system message and forget the conversation; without a text there is none
+/logprobs [N]     show each token's log-probability (and the N likeliest), or stop showing it
+/set NAME VALUE   temperature, top_p, top_k, max_tokens or seed; /set alone shows them
+/exit             leave`;
+
+/** What /set takes: the key of the sampling settings, and which values. */
+const SETTABLE: Record<string, { key: keyof SamplingParams; allows: (value: number) => boolean; range: string }> = {
+  temperature: { key: 'temperature', allows: (value) => value >= 0, range: 'a number from 0' },
+  top_p: { key: 'topP', allows: (value) => value > 0 && value <= 1, range: 'a number above 0 and up to 1' },
+  top_k: { key: 'topK', allows: (value) => Number.isInteger(value), range: 'a whole number, -1 for all' },
+  max_tokens: { key: 'maxTokens', allows: (value) => Number.isInteger(value) && value > 0, range: 'a whole number' },
+  seed: { key: 'seed', allows: (value) => Number.isInteger(value), range: 'a whole number' },
+};
 
 export class ChatSession {
   private messages: ChatMessage[] = [];
@@ -43,19 +54,56 @@ export class ChatSession {
       return true;
     }
     const [, name = '', rest = ''] = /^\/(\S*)\s*(.*)$/s.exec(text)!;
-    const { settings, note } = this.parts;
     if (name === 'exit' || name === 'quit') return false;
-    if (name === 'reset') this.messages = [];
-    else if (name === 'system') {
-      settings.system = rest || undefined;
-      this.messages = [];
-    } else if (name === 'logprobs') {
-      const wanted = rest === '' ? (settings.logProbs === null ? 0 : null) : Number(rest);
-      if (wanted !== null && !(Number.isInteger(wanted) && wanted >= 0 && wanted <= 20))
-        note('/logprobs takes a whole number up to 20');
-      else settings.logProbs = wanted;
-    } else note(name === 'help' ? HELP : `there is no /${name}\n${HELP}`);
+    this.parts.note(this.command(name, rest));
     return true;
+  }
+
+  /** Does what a line with a slash says and returns what to tell the person. */
+  private command(name: string, rest: string): string {
+    const { settings } = this.parts;
+    switch (name) {
+      case 'reset':
+        this.messages = [];
+        return '(a new conversation)';
+      case 'undo':
+        if (this.messages.length === 0) return '(nothing was said yet)';
+        this.messages = this.messages.slice(0, -2);
+        return this.messages.length === 0 ? '(a new conversation)' : '(the last question and its answer are forgotten)';
+      case 'system':
+        settings.system = rest || undefined;
+        this.messages = [];
+        return rest ? '(a new conversation with this system message)' : '(a new conversation without a system message)';
+      case 'logprobs':
+        return this.setLogProbs(rest);
+      case 'set':
+        return this.set(rest);
+      default:
+        return name === 'help' ? HELP : `there is no /${name}\n${HELP}`;
+    }
+  }
+
+  private setLogProbs(rest: string): string {
+    const { settings } = this.parts;
+    const wanted = rest === '' ? (settings.logProbs === null ? 0 : null) : Number(rest);
+    if (wanted !== null && !(Number.isInteger(wanted) && wanted >= 0 && wanted <= 20))
+      return '/logprobs takes a whole number up to 20';
+    settings.logProbs = wanted;
+    return wanted === null ? '(log-probabilities are off)' : `(log-probabilities, with the ${wanted} likeliest tokens)`;
+  }
+
+  private set(rest: string): string {
+    const { sampling } = this.parts.settings;
+    const [name = '', value = ''] = rest.split(/[\s=]+/);
+    if (name === '')
+      return Object.entries(SETTABLE)
+        .map(([known, { key }]) => `${known} ${String(sampling[key])}`)
+        .join(', ');
+    const setting = SETTABLE[name];
+    if (!setting) return `/set takes ${Object.keys(SETTABLE).join(', ')}`;
+    if (value === '' || !setting.allows(Number(value))) return `/set ${name} takes ${setting.range}`;
+    Object.assign(sampling, { [setting.key]: Number(value) });
+    return `(${name} ${value})`;
   }
 
   /** Ends the answer that is being sampled; what was said stays in the conversation. Returns whether there was one. */

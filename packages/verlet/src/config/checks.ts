@@ -129,6 +129,10 @@ function checkRun(config: PpoConfig, { problems, warnings }: CheckResult): void 
       message: 'resume_mode=resume_path needs the folder of a checkpoint, whose name is global_step_N',
     });
   }
+  warnings.push(
+    ...checkpointWarnings('actor_rollout_ref.actor.checkpoint', config.actor_rollout_ref.actor.checkpoint),
+    ...(usesCritic(config) ? checkpointWarnings('critic.checkpoint', config.critic.checkpoint) : []),
+  );
   if (data.val_files === null && trainer.val_only)
     problems.push({ path: 'data.val_files', message: 'trainer.val_only needs validation rows' });
   if (data.val_files === null && trainer.test_freq > 0)
@@ -140,16 +144,23 @@ function checkRun(config: PpoConfig, { problems, warnings }: CheckResult): void 
       message: `${data.train_weights.length} weights for ${files} training ${files === 1 ? 'file' : 'files'}`,
     });
   }
-  if (reward_model.enable) {
-    if (reward_model.model.path === null)
-      problems.push({ path: 'reward_model.model.path', message: 'reward_model.enable needs a model' });
-    const micro = {
-      global: reward_model.micro_batch_size,
-      perGpu: reward_model.micro_batch_size_per_gpu,
-      dynamic: reward_model.use_dynamic_bsz,
-    };
-    problems.push(...microProblems('reward_model', 'micro_batch_size', 'use_dynamic_bsz', micro, worldSizeOf(config)));
-  }
+  if (reward_model.enable && reward_model.model.path === null)
+    problems.push({ path: 'reward_model.model.path', message: 'reward_model.enable needs a model' });
+}
+
+const AFRESH = {
+  model: 'the weights of model.path',
+  optimizer: 'an optimiser that remembers nothing',
+  extra: 'the schedule at its first step',
+} as const;
+
+/** A resumed run that is not the one that was stopped should not come as a surprise. */
+function checkpointWarnings(key: string, { load_contents }: PpoConfig['critic']['checkpoint']): string[] {
+  const has = (part: keyof typeof AFRESH): boolean =>
+    load_contents.includes(part) || (part === 'model' && load_contents.includes('hf_model'));
+  const missing = (Object.keys(AFRESH) as (keyof typeof AFRESH)[]).filter((part) => !has(part));
+  if (missing.length === 0) return [];
+  return [`${key}.load_contents: a resumed run starts with ${missing.map((part) => AFRESH[part]).join(' and ')}`];
 }
 
 function checkSequenceParallel(config: PpoConfig, { problems }: CheckResult): void {

@@ -42,44 +42,56 @@ export interface Projection {
 /**
  * Sequences laid end to end, each seeing itself only, causally. One call for all of them: variable-length FlashAttention on
  * CUDA, our own kernel on the CPU, where libtorch has none for packed tokens.
+ *
+ * A sequence may go on from another one (many answers to one prompt, which is there once): it sees that one whole before
+ * itself, and its positions go on.
  */
 export class PackedAttention implements AttentionContext {
   readonly positions: Tensor;
   readonly maxPosition: number;
-  private readonly cumulative: Tensor | null;
   private readonly tokens: number;
+  private readonly cumulative: Tensor | null = null;
+  private readonly shared: SharedPrefixes | null = null;
 
+  /** @param prefixes for each sequence the number of the one that it goes on from, or -1; none when no sequence does */
   constructor(
     readonly lengths: readonly number[],
     device = 'cpu',
-    private readonly useFlash = device.startsWith('cuda'),
+    readonly prefixes: readonly number[] = [],
   ) {
-    this.tokens = lengths.reduce((sum, length) => sum + length, 0);
-    this.maxPosition = Math.max(1, ...lengths);
+    this.tokens = sum(lengths);
     const positions = new Int32Array(this.tokens);
-    const starts: number[] = [];
     let at = 0;
-    for (const length of lengths) {
-      starts.push(at);
-      for (let k = 0; k < length; k++) positions[at++] = k;
+    let longest = 1;
+    for (const [sequence, length] of lengths.entries()) {
+      const first = lengths[prefixes[sequence] ?? -1] ?? 0;
+      for (let k = 0; k < length; k++) positions[at++] = first + k;
+      longest = Math.max(longest, first + length);
     }
+    this.maxPosition = longest;
     this.positions = tensor(positions, { dtype: 'int64', device }).keep();
-    this.cumulative = this.useFlash ? tensor(Int32Array.from([...starts, this.tokens]), { device }).keep() : null;
+    if (!device.startsWith('cuda')) return;
+    this.cumulative = startsOf(lengths, device);
+    if (prefixes.some((prefix) => prefix >= 0)) this.shared = new SharedPrefixes(lengths, prefixes, device);
   }
 
   attend(_layer: number, q: Tensor, k: Tensor, v: Tensor, window: number | null): Tensor {
     const headDim = q.size(2);
-    const output = this.useFlash
-      ? this.flash(q, k, v, window)
-      : aten.verlet_packed_attention(
-          wide(q),
-          wide(k),
-          wide(v),
-          this.lengths,
-          headDim ** -0.5,
-          // A window no shorter than the longest sequence hides nothing.
-          window === null || window >= this.maxPosition ? 0 : window,
-        )[0];
+    // A window no shorter than the longest sequence hides nothing.
+    const narrow = window === null || window >= this.maxPosition ? null : window;
+    const output = this.shared
+      ? this.shared.attend(q, k, v, this.cumulative!, narrow)
+      : this.cumulative
+        ? this.flash(q, k, v, narrow)
+        : aten.verlet_packed_attention(
+            wide(q),
+            wide(k),
+            wide(v),
+            this.lengths,
+            headDim ** -0.5,
+            narrow ?? 0,
+            this.prefixes,
+          )[0];
     const typed = output.dtype === q.dtype ? output : output.to(q.dtype);
     return typed.reshape(this.tokens, q.size(1) * headDim);
   }
@@ -106,7 +118,70 @@ export class PackedAttention implements AttentionContext {
   dispose(): void {
     this.positions.dispose();
     this.cumulative?.dispose();
+    this.shared?.dispose();
   }
+}
+
+/** On CUDA prompts come first, then the answers in the order of their prompts, then the rest: each part is then one block of memory. */
+class SharedPrefixes {
+  private readonly answerStarts: Tensor;
+  private readonly promptStarts: Tensor;
+  private readonly longest: [sequence: number, answers: number, prompt: number];
+  private readonly prompts: number;
+  private readonly answers: number;
+
+  constructor(lengths: readonly number[], prefixes: readonly number[], device: string) {
+    const count = Math.max(...prefixes) + 1;
+    const answers = new Array<number>(count).fill(0);
+    const end = prefixes.findLastIndex((prefix) => prefix >= 0) + 1;
+    for (let sequence = 0; sequence < end; sequence++) {
+      const prefix = prefixes[sequence]!;
+      const isInOrder = sequence < count ? prefix < 0 : prefix >= Math.max(0, prefixes[sequence - 1]!);
+      if (!isInOrder)
+        throw new RangeError(
+          'on CUDA sequences are laid out as prompts, answers in the order of their prompts, others',
+        );
+      if (prefix >= 0) answers[prefix]! += lengths[sequence]!;
+    }
+    const prompts = lengths.slice(0, count);
+    if (prompts.includes(0) || answers.includes(0))
+      throw new RangeError('on CUDA no shared prompt may be empty, and each must have answers');
+    this.prompts = sum(prompts);
+    this.answers = sum(answers);
+    this.longest = [Math.max(...lengths), Math.max(...answers), Math.max(...prompts)];
+    this.answerStarts = startsOf(answers, device);
+    this.promptStarts = startsOf(prompts, device);
+  }
+
+  attend(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, window: number | null): Tensor {
+    if (window !== null) throw new RangeError(`on CUDA prompts cannot be shared under a window of ${window} tokens`);
+    return aten.verlet_shared_prefix_attention(
+      q,
+      k,
+      v,
+      starts,
+      this.answerStarts,
+      this.promptStarts,
+      this.longest,
+      this.prompts,
+      this.answers,
+      q.size(2) ** -0.5,
+    );
+  }
+
+  dispose(): void {
+    this.answerStarts.dispose();
+    this.promptStarts.dispose();
+  }
+}
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+
+/** Where each sequence begins, and the end, int32 on the device. */
+function startsOf(lengths: readonly number[], device: string): Tensor {
+  const starts = new Int32Array(lengths.length + 1);
+  for (const [k, length] of lengths.entries()) starts[k + 1] = starts[k]! + length;
+  return tensor(starts, { device }).keep();
 }
 
 /** The CPU's kernel is float32. */

@@ -10,6 +10,8 @@ import { loraOf } from './lora.js';
 import { CausalLM } from './transformer.js';
 
 export interface LoadOptions {
+  /** Instead of the `config.json` in the folder. */
+  config?: ModelConfig;
   dtype?: DType;
   device?: string;
 }
@@ -90,7 +92,7 @@ function listed(names: readonly string[]): string {
 
 /** Loads a causal language model from a folder as downloaded from the hub. */
 export async function loadCausalLM(folder: string, options: LoadOptions = {}): Promise<CausalLM> {
-  const config = await readConfigFile(folder);
+  const config = options.config ?? (await readConfigFile(folder));
   const model = new CausalLM(config, { dtype: options.dtype ?? 'float32', device: options.device ?? 'cpu' });
   return filled(model, () => loadWeights(model, folder));
 }
@@ -142,12 +144,15 @@ export async function saveCausalLM(
     ),
   );
   await writeAtomically(path.join(folder, 'config.json'), `${JSON.stringify(raw, null, 2)}\n`);
-  if (options.source)
-    for (const name of tokenizerFiles) {
-      const from = path.join(options.source, name);
-      if (existsSync(from) && path.resolve(options.source) !== path.resolve(folder))
-        await copyFile(from, path.join(folder, name));
-    }
+  if (options.source) await copyTokenizerFiles(options.source, folder);
+}
+
+export async function copyTokenizerFiles(source: string, folder: string): Promise<void> {
+  if (path.resolve(source) === path.resolve(folder)) return;
+  for (const name of tokenizerFiles) {
+    const from = path.join(source, name);
+    if (existsSync(from)) await copyFile(from, path.join(folder, name));
+  }
 }
 
 /** A model with random weights from a `config.json`-shaped object, for demos, tests and critics. */

@@ -39,7 +39,7 @@ class SelfAttention extends nn.Module {
     this.k_norm = config.qkNorm ? new nn.RMSNorm(headDim, config.rmsNormEps, options) : null;
   }
 
-  forward(x: Tensor, rope: RopeTable, context: AttentionContext): Tensor {
+  forward(x: Tensor, rope: RopeTable, context: AttentionContext, rows: Tensor | null = null): Tensor {
     const { numHeads, numKvHeads, headDim } = this.config;
     const qkv = this.qkv_proj.forward(x).reshape(-1, numHeads + 2 * numKvHeads, headDim);
     const window = this.config.slidingWindows[this.layer] ?? null;
@@ -55,7 +55,8 @@ class SelfAttention extends nn.Module {
         }),
       );
     const [q, k, v] = this.rotate(qkv, rope, context.positions);
-    return this.o_proj.forward(context.attend(this.layer, q, k, v, window));
+    const attended = context.attend(this.layer, q, k, v, window);
+    return this.o_proj.forward(rows ? attended.indexSelect(0, rows) : attended);
   }
 
   private rotate(qkv: Tensor, rope: RopeTable, positions: Tensor): [Tensor, Tensor, Tensor] {
@@ -120,9 +121,12 @@ export class DecoderLayer extends nn.Module {
     this.post_attention_layernorm = new nn.RMSNorm(config.hiddenSize, config.rmsNormEps, options);
   }
 
-  forward(x: Tensor, rope: RopeTable, context: AttentionContext): Tensor {
+  /** @param rows the only tokens whose output is wanted, as many times as they stand there; null for all */
+  forward(x: Tensor, rope: RopeTable, context: AttentionContext, rows: Tensor | null = null): Tensor {
     // Added into the projections' own outputs, which nothing else needs.
-    const attended = this.self_attn.forward(this.input_layernorm.forward(x), rope, context).add_(x);
+    const attended = this.self_attn
+      .forward(this.input_layernorm.forward(x), rope, context, rows)
+      .add_(rows ? x.indexSelect(0, rows) : x);
     return this.mlp.forward(this.post_attention_layernorm.forward(attended)).add_(attended);
   }
 
@@ -177,14 +181,17 @@ export class Decoder extends nn.Module {
     return this.rope.tables;
   }
 
-  /** Hidden states after the last norm, [tokens, hidden]. */
-  forward(inputIds: Tensor, context: AttentionContext): Tensor {
+  /** Hidden states after the last norm, [tokens, hidden]; with `rows` those of these tokens only, [rows, hidden]. */
+  forward(inputIds: Tensor, context: AttentionContext, rows: Tensor | null = null): Tensor {
     this.rope.reserve(context.maxPosition);
     let x = aten.embedding(this.embed_tokens.weight, inputIds);
-    if (context.attendProjected) return this.infer(x, context);
+    if (context.attendProjected) {
+      const hidden = this.infer(x, context);
+      return rows ? hidden.indexSelect(0, rows) : hidden;
+    }
     for (const layer of this.layers) {
       const input = x;
-      x = scope(() => layer.forward(input, this.rope, context));
+      x = scope(() => layer.forward(input, this.rope, context, layer === this.layers.at(-1) ? rows : null));
     }
     return this.norm.forward(x);
   }
@@ -200,12 +207,18 @@ export class Decoder extends nn.Module {
     return scope(() => this.norm.forwardAdded(state.added!, state.residual).normed);
   }
 
-  /** A pass that can be walked back layer by layer. */
-  forwardForTraining(inputIds: Tensor, context: AttentionContext, options: { recompute?: boolean } = {}): DecoderPass {
+  /** A pass that can be walked back layer by layer; with `rows` its hidden states are those of these tokens only. */
+  forwardForTraining(
+    inputIds: Tensor,
+    context: AttentionContext,
+    options: { recompute?: boolean; rows?: Tensor } = {},
+  ): DecoderPass {
+    const { rows = null } = options;
     this.rope.reserve(context.maxPosition);
     const segments: nn.Segment[] = this.layers.map((layer) => ({
       parameters: () => layer.parameters(),
-      forward: (x) => layer.forward(x, this.rope, context),
+      // Only the last layer may leave tokens out: those before it make keys and values of all.
+      forward: (x) => layer.forward(x, this.rope, context, layer === this.layers.at(-1) ? rows : null),
     }));
     segments.push({ parameters: () => this.norm.parameters(), forward: (x) => this.norm.forward(x) });
     const embedded = noGrad(() => aten.embedding(this.embed_tokens.weight, inputIds));

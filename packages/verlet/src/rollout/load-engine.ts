@@ -1,6 +1,7 @@
 /** From a model folder to a running engine, for servers and scripts; trainers build theirs on the model they train. */
 import { type DType, isCudaAvailable } from '@verlet/torch';
 import { loadCausalLM } from '../models/checkpoint.js';
+import { loadAdapter } from '../models/lora-files.js';
 import { type EngineOptions, RolloutEngine } from './engine.js';
 
 export interface LoadEngineOptions extends EngineOptions {
@@ -8,6 +9,8 @@ export interface LoadEngineOptions extends EngineOptions {
   device?: string;
   /** Default: float32 on the CPU, bfloat16 on a GPU. */
   dtype?: string;
+  /** Adapter in PEFT format. It is added into the weights: sampling then costs what it costs without. */
+  adapter?: string | null;
 }
 
 const knownDTypes = ['float32', 'bfloat16', 'float16'] as const;
@@ -25,12 +28,18 @@ function chooseDType(wanted: string | undefined, device: string): DType {
  * const { tokenIds } = await engine.submit({ promptIds: [1, 2, 3] }).output;
  */
 export async function loadEngine(folder: string, options: LoadEngineOptions = {}): Promise<RolloutEngine> {
-  const { device: wanted, dtype, ...rest } = options;
+  const { device: wanted, dtype, adapter, ...rest } = options;
   const device = wanted === undefined ? (isCudaAvailable() ? 'cuda:0' : 'cpu') : wanted === 'cuda' ? 'cuda:0' : wanted;
   const model = await loadCausalLM(folder, { device, dtype: chooseDType(dtype, device) });
-  model.setTrainable(false);
-  const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
-  const engine = new RolloutEngine(model, given);
-  engine.onClosed = () => model.dispose();
-  return engine;
+  try {
+    if (adapter) (await loadAdapter(model, adapter)).merge();
+    model.setTrainable(false);
+    const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
+    const engine = new RolloutEngine(model, given);
+    engine.onClosed = () => model.dispose();
+    return engine;
+  } catch (error) {
+    model.dispose();
+    throw error;
+  }
 }

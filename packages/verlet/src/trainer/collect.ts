@@ -1,6 +1,6 @@
 /** Stations A to H: prompts, samples, scores. With group filtering, batches are added until enough prompts teach something. */
 import { tensor } from '@verlet/torch';
-import { agentMetrics, type Trajectory } from '../agents/index.js';
+import { agentMetrics, PROGRAM_COUNTS, type Trajectory } from '../agents/index.js';
 import { filterGroups } from '../algorithms/index.js';
 import { type PpoConfig, UserError } from '../config/index.js';
 import type { DataLoader, RlItem } from '../data/index.js';
@@ -9,6 +9,8 @@ import { reduceMetrics } from '../workers/metric-list.js';
 import { needsSumPiSquared } from './estimate.js';
 import type { ActorGroup } from './ppo.js';
 import { addNeeded, type RewardLoop } from './reward-loop.js';
+import { rolloutRows, selectRollouts } from './rollouts.js';
+import { mergeRounds, type Round } from './rounds.js';
 import { joinGenerated, promptRows } from './rows.js';
 import type { StepTimer } from './step-timer.js';
 
@@ -22,6 +24,8 @@ export interface CollectParts {
 export interface Collected {
   batch: DataProto;
   metrics: Record<string, number>;
+  /** Response tokens of all rollouts, also of those that are not learnt from. */
+  responseTokens: number;
 }
 
 /** One batch of rollouts with scores. The actor must be awake. */
@@ -34,15 +38,20 @@ export async function collect(parts: CollectParts, step: number, timer: StepTime
   const kept: DataProto[] = [];
   const counters = { dropped: 0, surplus: 0 };
   let prompts = 0;
-  let metrics: Record<string, number> = {};
+  const rounds: Round[] = [];
+  let responseTokens = 0;
   for (let round = 1; ; round++) {
     const collected = await rollout(parts, await loader.next(), step, timer, round);
-    metrics = { ...metrics, ...collected.metrics };
     const { batch } = collected;
-    const groupIds = batch.column<string>('uid');
+    rounds.push({ metrics: collected.metrics, rollouts: rolloutRows(batch).length });
+    responseTokens += collected.responseTokens;
+    const uids = batch.column<string>('uid');
+    const values = filterValues(batch, filter.metric);
+    // A rollout of several rows has one value: that of the last.
+    const deciding = rolloutRows(batch).map((rows) => rows.at(-1)!);
     const chosen = filterGroups({
-      groupIds,
-      values: filterValues(batch, filter.metric),
+      groupIds: deciding.map((row) => uids[row]!),
+      values: deciding.map((row) => values[row]!),
       low: filter.low,
       high: filter.high,
       maxGroups: wanted - prompts,
@@ -50,7 +59,7 @@ export async function collect(parts: CollectParts, step: number, timer: StepTime
     counters.dropped += chosen.droppedRows;
     counters.surplus += chosen.surplusRows;
     prompts += chosen.groupIds.length;
-    if (chosen.rows.length > 0) kept.push(batch.selectIdxs(chosen.rows));
+    if (chosen.rows.length > 0) kept.push(selectRollouts(batch, chosen.rows));
     batch.dispose();
     if (prompts >= wanted) break;
     if (filter.max_num_gen_batches > 0 && round >= filter.max_num_gen_batches) {
@@ -67,9 +76,11 @@ export async function collect(parts: CollectParts, step: number, timer: StepTime
   }
   const batch = kept.length === 1 ? kept[0]! : DataProto.concat(kept);
   if (kept.length > 1) for (const part of kept) part.dispose();
+  const metrics = mergeRounds(rounds);
   metrics['training/filter_groups/evicted_samples'] = counters.dropped;
   metrics['training/filter_groups/discarded_surplus_samples'] = counters.surplus;
-  return { batch, metrics };
+  metrics['train/num_gen_batches'] = rounds.length;
+  return { batch, metrics, responseTokens };
 }
 
 async function rollout(
@@ -83,21 +94,30 @@ async function rollout(
   const prompts = promptRows(items, config, step, { round });
   const metrics: Record<string, number> = {};
   const generated = await timer.time('gen', () => actor.generateSequences(prompts));
-  Object.assign(metrics, reduceMetrics(generated.metaInfo.metrics as Record<string, number[]>));
+  const ofRanks = generated.metaInfo.metrics as Record<string, number[]>;
+  Object.assign(metrics, reduceMetrics(ofRanks), programCounts(ofRanks));
   delete generated.metaInfo.metrics;
   const batch = joinGenerated(prompts, generated);
   // Counts of the whole batch, whatever the number of ranks that sampled it.
-  Object.assign(metrics, agentMetrics(batch.column<Trajectory>('trajectory')));
+  const trajectories = batch.column<Trajectory>('trajectory');
+  Object.assign(metrics, agentMetrics(trajectories));
   batch.metaInfo.sumPiSquared = needsSumPiSquared(config);
-  await addNeeded(actor, batch, reward.needs, timer);
+  Object.assign(metrics, await addNeeded(actor, batch, reward.needs, timer));
   const scored = await timer.time('reward', () => reward.score(batch));
   batch.set('token_level_scores', scored.scores);
   Object.assign(metrics, scored.metrics);
   if (config.algorithm.adv_estimator === 'remax') await addGreedyBaselines(parts, batch, items, step, timer, round);
-  return { batch, metrics };
+  const responseTokens = trajectories.reduce((sum, { responseIds }) => sum + responseIds.length, 0);
+  return { batch, metrics, responseTokens };
 }
 
-/** ReMax: each prompt's greedy answer, scored, is the baseline of its samples. */
+/** Ranks run programs of their own: how many ran, failed or never asked the policy adds up. */
+function programCounts(ofRanks: Readonly<Record<string, readonly number[]>>): Record<string, number> {
+  const counted = PROGRAM_COUNTS.filter((name) => name in ofRanks);
+  return Object.fromEntries(counted.map((name) => [name, ofRanks[name]!.reduce((sum, value) => sum + value, 0)]));
+}
+
+/** ReMax: each prompt's greedy answer, scored, is the baseline of its samples. Of several rows the last one's score counts. */
 async function addGreedyBaselines(
   { config, actor, reward }: CollectParts,
   batch: DataProto,

@@ -2,6 +2,7 @@
 import { scope } from '@verlet/torch';
 
 import type { DataProto } from '../protocol/index.js';
+import { decidingRows } from './rollouts.js';
 import { maximum, mean, minimum, standardDeviation } from './statistics.js';
 
 /** Per row: sums over a [rows, columns] tensor, optionally masked. */
@@ -49,11 +50,14 @@ export function dataMetrics(batch: DataProto, options: { useCritic: boolean }): 
   // A row without a response was aborted: it says nothing about the policy.
   const answered = (_: unknown, row: number): boolean => responseLengths[row]! > 0;
   const finished = responseLengths.filter(answered);
+  // One score per rollout, however many rows it left.
+  const deciders = decidingRows(batch);
+  const decides = (_: unknown, row: number): boolean => deciders[row] === row && responseLengths[row]! > 0;
   const advantages = masked(batch, 'advantages', mask);
   const returns = masked(batch, 'returns', mask);
   const metrics: Record<string, number> = {
-    ...spread('critic/score', rowSums(batch, 'token_level_scores').filter(answered)),
-    ...spread('critic/rewards', rowSums(batch, 'token_level_rewards').filter(answered)),
+    ...spread('critic/score', rowSums(batch, 'token_level_scores').filter(decides)),
+    ...spread('critic/rewards', rowSums(batch, 'token_level_rewards').filter(decides)),
     ...spread('critic/advantages', advantages),
     ...spread('critic/returns', returns),
     ...spread('response_length', responseLengths),
@@ -107,21 +111,59 @@ export function mismatchMetrics(batch: DataProto): Record<string, number> {
   };
 }
 
+/**
+ * How noisy the policy's gradient is, told from forward passes: the squared norm of a trajectory's gradient is about A² W with
+ * W = sum over tokens of 1 - 2 pi + sum of squared pi. Needs that sum, so it is there with estimators that use it.
+ */
+export function varianceProxies(batch: DataProto, gradientNorm: number | undefined): Record<string, number> {
+  if (!['sum_pi_squared', 'old_log_probs', 'advantages'].every((key) => batch.batch.has(key))) return {};
+  const [rows, columns] = batch.tensor('responses').shape as [number, number];
+  const numbers = (key: string): Float32Array => batch.tensor(key).toFloat32Array();
+  const [mask, logProbs, squares, advantages] = [
+    numbers('response_mask'),
+    numbers('old_log_probs'),
+    numbers('sum_pi_squared'),
+    numbers('advantages'),
+  ];
+  const weights = batch.batch.has('rollout_is_weights') ? numbers('rollout_is_weights') : null;
+  const energies: number[] = [];
+  const means: number[] = [];
+  for (let row = 0; row < rows; row++) {
+    let [count, advantage, energy] = [0, 0, 0];
+    for (let k = row * columns; k < (row + 1) * columns; k++) {
+      if (mask[k] !== 1) continue;
+      count++;
+      advantage += advantages[k]!;
+      energy += (1 - 2 * Math.exp(logProbs[k]!) + squares[k]!) * (weights ? weights[k]! ** 2 : 1);
+    }
+    if (count === 0) continue;
+    means.push(advantage / count);
+    energies.push(energy);
+  }
+  const average = (values: readonly number[]): number => (values.length > 0 ? mean(values) : 0);
+  const signal = (gradientNorm ?? 0) ** 2;
+  const power = average(means.map((advantage, k) => advantage ** 2 * energies[k]!));
+  const hasSpread = means.length > 1 && gradientNorm !== undefined;
+  return {
+    'variance_proxy/proxy1_signal_strength': signal,
+    'variance_proxy/proxy2_total_power': power,
+    'variance_proxy/proxy3_pure_noise': hasSpread ? Math.max(0, (power - signal) / (means.length - 1)) : 0,
+    'variance_proxy/expected_a_squared': average(means.map((advantage) => advantage ** 2)),
+    'variance_proxy/expected_w': average(energies),
+  };
+}
+
 export interface TimingSources {
   timing: Readonly<Record<string, number>>;
+  /** What was learnt from. */
   batch: DataProto;
+  /** Of all that was sampled in `timing.gen`, which with group filtering is more than the batch. */
+  responseTokens: number;
   devices: number;
 }
 
-export function timingMetrics({ timing, batch, devices }: TimingSources): Record<string, number> {
-  const { totalTokens, responseTokens } = scope(() => ({
-    totalTokens: batch.tensor('attention_mask').sum().item(),
-    responseTokens: batch
-      .tensor('attention_mask')
-      .narrow(1, batch.tensor('prompts').size(1), batch.tensor('responses').size(1))
-      .sum()
-      .item(),
-  }));
+export function timingMetrics({ timing, batch, responseTokens, devices }: TimingSources): Record<string, number> {
+  const totalTokens = scope(() => batch.tensor('attention_mask').sum().item());
   const metrics: Record<string, number> = {};
   for (const [name, seconds] of Object.entries(timing)) metrics[`timing_s/${name}`] = seconds;
   const perToken: Record<string, number> = {

@@ -14,7 +14,8 @@ import {
 import type { PpoConfig } from '../config/index.js';
 import type { DataProto } from '../protocol/index.js';
 import type { ActorGroup, CriticGroup } from './ppo.js';
-import type { StepTimer } from './step-timer.js';
+import { rolloutRows, selectRollouts, trajectoryKeys } from './rollouts.js';
+import { type StepTimer, takeMetrics } from './step-timer.js';
 
 const tokenBaselines = ['optimal_token_baseline', 'tir_optimal_token_baseline'];
 
@@ -54,16 +55,26 @@ export interface EstimateParts {
 }
 
 /** Log-probabilities and values under the weights as they are. */
-export async function addLogProbsAndValues(parts: EstimateParts, batch: DataProto, timer: StepTimer): Promise<void> {
+export async function addLogProbsAndValues(
+  parts: EstimateParts,
+  batch: DataProto,
+  timer: StepTimer,
+): Promise<Record<string, number>> {
+  const metrics: Record<string, number> = {};
+  const add = async (name: string, work: () => Promise<DataProto>): Promise<void> => {
+    const output = await timer.time(name, work);
+    Object.assign(metrics, takeMetrics(output));
+    batch.union(output);
+  };
   const { config, actor, critic, useReference } = parts;
   batch.metaInfo.sumPiSquared = needsSumPiSquared(config);
   if (config.algorithm.rollout_correction.bypass_mode) {
     if (!batch.batch.has('old_log_probs')) batch.set('old_log_probs', batch.tensor('rollout_log_probs').clone());
   } else if (needsOldLogProbs(config) && !batch.batch.has('old_log_probs'))
-    batch.union(await timer.time('old_log_prob', () => actor.computeLogProb(batch)));
-  if (useReference && !batch.batch.has('ref_log_prob'))
-    batch.union(await timer.time('ref', () => actor.computeRefLogProb(batch)));
-  if (critic) batch.union(await timer.time('values', () => critic.computeValues(batch)));
+    await add('old_log_prob', () => actor.computeLogProb(batch));
+  if (useReference && !batch.batch.has('ref_log_prob')) await add('ref', () => actor.computeRefLogProb(batch));
+  if (critic) await add('values', () => critic.computeValues(batch));
+  return metrics;
 }
 
 /** KL in the reward, rollout correction, advantages; in this process, on small tensors. */
@@ -103,6 +114,7 @@ export function addAdvantages(parts: EstimateParts, batch: DataProto): Record<st
     tokenLevelRewards: batch.tensor('token_level_rewards'),
     responseMask,
     groupIds: batch.column<string>('uid'),
+    trajectoryKeys: trajectoryKeys(batch),
     values: batch.batch.get('values'),
     rewardBaselines: batch.batch.get('reward_baselines'),
     gamma: algorithm.gamma,
@@ -128,13 +140,14 @@ function extraScores(batch: DataProto, keys: readonly string[] | null): Record<s
   return Object.fromEntries(keys.map((key) => [key, extras.map((extra) => Number(extra[key]))]));
 }
 
-/** PF-PPO: rows drawn again by their score; a new batch when it is on. */
+/** PF-PPO: rollouts drawn again by their score; a new batch when it is on. */
 export function resampleByScore(config: PpoConfig, batch: DataProto, step: number): DataProto {
   if (!config.algorithm.use_pf_ppo) return batch;
   const totals = batch.tensor('token_level_scores').sum(-1);
-  const rows = pfPpoResample(Array.from(totals.toFloat32Array()), config.algorithm.pf_ppo, seededRandom(step));
+  const rowScores = totals.toFloat32Array();
   totals.dispose();
-  const drawn = batch.selectIdxs(rows);
+  const scores = rolloutRows(batch).map((rows) => rowScores[rows.at(-1)!]!);
+  const drawn = selectRollouts(batch, pfPpoResample(scores, config.algorithm.pf_ppo, seededRandom(step)));
   batch.dispose();
   return drawn;
 }

@@ -30,6 +30,12 @@ export const METRIC_SECTIONS: readonly MetricSection[] = [
     'reward/error_count': 'Rewards of this step that could not be computed; each scored error_score (0).',
     'reward/error_rate': 'The same as a share of all.',
   }),
+  section('Distillation', {
+    'distillation/kl': 'Mean over the sampled tokens of log student - log teacher: how far the student still is.',
+    'distillation/loss': "The divergence over the teacher's likeliest tokens, with a top-k loss_mode.",
+    'distillation/{teacher,student}_mass':
+      'What those tokens hold of either distribution; near 1, topk is large enough.',
+  }),
   section('Policy', {
     'actor/pg_loss': 'Policy loss. Its sign and size say little; look at score, entropy and KL.',
     'actor/entropy':
@@ -84,7 +90,11 @@ export const METRIC_SECTIONS: readonly MetricSection[] = [
       'Programs in training: how many ran, failed, never called the policy, or gave no usable reward.',
     'agent/NAME':
       'Numbers that an agent loop or task reports itself, by agent; with several agents also trajectories, num_turns and end_reason of each.',
-    [`agent_loop/{generate_sequences,tool_calls,compute_score}${spread}`]: 'Seconds of a trajectory spent there.',
+    [`tool_call_counts${spread}`]: "The same under verl's name.",
+    [`timing_s/agent_loop/{generate_sequences,tool_calls,compute_score}${spread}`]:
+      'Seconds of a trajectory spent there.',
+    'timing_s/agent_loop/slowest/{generate_sequences,tool_calls,compute_score,prompt_length,response_length}':
+      'The trajectory for which all others waited: where its seconds went, and how long it was.',
     'state_tokens/{total,coverage}':
       'Response tokens of all trajectories, and the share that the model itself sampled; the rest is context (tool and search results, turns of users).',
   }),
@@ -98,15 +108,24 @@ export const METRIC_SECTIONS: readonly MetricSection[] = [
     'training/{global_step,epoch}': 'Where the run is.',
     'training/filter_groups/evicted_samples':
       'Responses of prompts that taught nothing (all scores alike) and were replaced.',
+    'train/num_gen_batches': 'Batches sampled until enough prompts taught something (algorithm.filter_groups).',
     'training/filter_groups/discarded_surplus_samples': 'Responses of good prompts beyond what the batch takes.',
     'timing_s/NAME':
-      'Seconds: gen, reward, old_log_prob, ref, values, adv, update_critic, update_actor, testing, save_checkpoint; step is the sum without the last two.',
+      'Seconds: gen, reward, old_log_prob, ref, values, adv, update_critic, update_actor (update_weights within), dump_rollout_generations, testing, save_checkpoint; step is the sum without the last three.',
     'timing_per_token_ms/NAME': 'The same per token.',
     'perf/total_num_tokens': 'Prompt and response tokens of the step.',
+    'perf/shared_prompt_tokens':
+      'Prompt tokens of a mini-batch (on one rank) that the update did not compute, because another row of the micro-batch has the same prompt (actor_rollout_ref.model.share_prompts).',
     'perf/time_per_step': 'Seconds of the step.',
     'perf/throughput': 'Tokens per second and rank.',
+    'perf/mfu/{actor,critic}':
+      "Share of the device's arithmetic that the update used: six operations per parameter in a matrix product and token, and causal attention, over the peak of the device (its data sheet; of CPUs and unknown GPUs the best of a few matrix products, measured once). verl counts attention as if it were not causal, and embeddings.",
+    'perf/mfu/actor_infer': 'The same of the pass that computes old log-probabilities, where there is one.',
+    'perf/{max_memory_allocated_gb,max_memory_reserved_gb}': 'The most that a rank held of its GPU.',
     'perf/cpu_memory_used_gb': 'Resident memory of the controller.',
     'perf/NAME': 'Further measures of devices where there are some.',
+    'variance_proxy/{proxy1_signal_strength,proxy2_total_power,proxy3_pure_noise,expected_a_squared,expected_w}':
+      'How noisy the gradient is, told from forward passes; with estimators that keep the sum of squared probabilities.',
     'global_seqlen/NAME': 'Tokens per rank, before and after balancing.',
     'guard/constant_reward_groups': 'Share of groups whose samples all got the same score: they teach nothing.',
     'guard/repetition': 'Share of 4-grams in the responses that repeat earlier ones.',

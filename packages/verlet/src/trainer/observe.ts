@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { PpoConfig } from '../config/index.js';
 import type { DataProto } from '../protocol/index.js';
 import { Guards } from './guards/index.js';
-import { writeRunReport } from './report/index.js';
+import { reportTracker } from './report/index.js';
 import { createTraceRecorder, type TraceRecorder } from './trace/index.js';
 import { createTrackers, readRecords, type Tracker, type TrackerOptions, type TrackerSet } from './trackers/index.js';
 
@@ -45,14 +45,9 @@ export function observeRun(config: PpoConfig, options: ObserveOptions): RunObser
     },
     log() {},
   };
-  const reporter: Tracker = {
-    name: 'report',
-    log() {},
-    finish() {
-      const { summary } = writeRunReport(runFolder, config.trainer.experiment_name);
-      if ([config.trainer.logger].flat().includes('console')) process.stdout.write(`${summary}\n`);
-    },
-  };
+  const isPrinted = [config.trainer.logger].flat().includes('console');
+  const print = isPrinted ? (text: string) => void process.stdout.write(`${text}\n`) : undefined;
+  const reporter = reportTracker(runFolder, config.trainer.experiment_name, print);
   // The report comes last: it reads what the others wrote, and prints when the live view is gone.
   const extra = [historian, tracer, ...(options.extra ?? []), reporter];
   trackers = createTrackers(config, { ...options, extra });

@@ -13,15 +13,14 @@ import { type PpoConfig, usesCritic, usesReference } from '../config/index.js';
 import { dealRows, rowLengths } from '../controller/index.js';
 import type { DataLoader, RlItem } from '../data/index.js';
 import type { DataProto } from '../protocol/index.js';
-import { reduceMetrics } from '../workers/metric-list.js';
 import type { Checkpoints } from './checkpoints.js';
 import { collect } from './collect.js';
-import { dataMetrics, meanOverMask, mismatchMetrics, timingMetrics } from './data-metrics.js';
+import { dataMetrics, meanOverMask, mismatchMetrics, timingMetrics, varianceProxies } from './data-metrics.js';
 import { addAdvantages, addLogProbsAndValues, type EstimateParts, resampleByScore } from './estimate.js';
 import type { Guards } from './guards/index.js';
 import type { RewardLoop } from './reward-loop.js';
 import { sampleFeedback } from './rows.js';
-import { StepTimer } from './step-timer.js';
+import { StepTimer, takeMetrics } from './step-timer.js';
 import type { TraceRecorder } from './trace/index.js';
 import type { TrackerSet } from './trackers/index.js';
 import type { Validator } from './validation.js';
@@ -113,7 +112,7 @@ export class PpoTrainer {
       'training/global_step': this.globalStep,
       'training/epoch': loader.epochIndex,
     };
-    const batch = await timer.time('step', async () => {
+    const { batch, responseTokens } = await timer.time('step', async () => {
       // A-H: sample and score
       await actor.wake();
       const collected = await collect(this.parts, this.globalStep, timer);
@@ -123,29 +122,29 @@ export class PpoTrainer {
       batch.metaInfo.balance_batch = config.trainer.balance_batch;
       if (worldSize > 1) Object.assign(metrics, balance(batch, worldSize));
       // I-L: what the weights say, what each token was worth
-      await addLogProbsAndValues(this.estimate, batch, timer);
+      Object.assign(metrics, await addLogProbsAndValues(this.estimate, batch, timer));
       if (batch.batch.has('entropys')) metrics['actor/entropy'] = meanOverMask(batch, 'entropys');
       Object.assign(metrics, mismatchMetrics(batch));
       Object.assign(metrics, await timer.time('adv', async () => addAdvantages(this.estimate, batch)));
       // M: learn
-      if (critic) Object.assign(metrics, reported(await timer.time('update_critic', () => critic.updateCritic(batch))));
+      if (critic)
+        Object.assign(metrics, takeMetrics(await timer.time('update_critic', () => critic.updateCritic(batch))));
       if (this.globalStep > config.trainer.critic_warmup)
-        Object.assign(metrics, reported(await timer.time('update_actor', () => actor.updateActor(batch))));
-      return batch;
+        Object.assign(metrics, takeMetrics(await timer.time('update_actor', () => actor.updateActor(batch))));
+      return { batch, responseTokens: collected.responseTokens };
     });
     // N: what happened
     Object.assign(metrics, dataMetrics(batch, { useCritic: critic !== null }));
-    Object.assign(metrics, timingMetrics({ timing: timer.seconds, batch, devices: worldSize }));
+    Object.assign(metrics, varianceProxies(batch, metrics['actor/grad_norm']));
     Object.assign(metrics, this.parts.guards?.check(batch, metrics, this.globalStep));
     loader.update(sampleFeedback(batch));
-    await this.parts.trackers.rollouts(batch, this.globalStep);
+    const { trackers } = this.parts;
+    if (config.trainer.rollout_data_dir)
+      await timer.time('dump_rollout_generations', () => trackers.rollouts(batch, this.globalStep));
+    Object.assign(metrics, timingMetrics({ timing: timer.seconds, batch, responseTokens, devices: worldSize }));
     batch.dispose();
     return metrics;
   }
-}
-
-function reported(output: DataProto): Record<string, number> {
-  return reduceMetrics(output.metaInfo.metrics as Record<string, number[]>);
 }
 
 /** Tokens per rank, as the worker groups deal the rows: nearly equal work, in mini-batches that do not depend on the ranks. */

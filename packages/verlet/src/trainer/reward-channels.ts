@@ -45,7 +45,7 @@ export function channelsOf({ rewards, turnRewards }: Trajectory): Record<string,
   return channels;
 }
 
-/** `reward/CHANNEL`: the mean over all rows of what that channel gave; a row without it counts as 0, so that they add up. */
+/** `reward/CHANNEL`: the mean over rollouts of what that channel gave; one without it counts as 0, so that they add up. */
 export function channelMetrics(channels: readonly Readonly<Record<string, number>>[]): Record<string, number> {
   const metrics: Record<string, number> = {};
   for (const row of channels)

@@ -1,7 +1,7 @@
 /** Station H: finished trajectories to scores on their last tokens. */
 
 import { type Tensor, tensor } from '@verlet/torch';
-import { type AgentRow, type Trajectory, tokenLevelScores } from '../agents/index.js';
+import { type AgentRow, type Trajectory, tokenLevelScores, totalScore } from '../agents/index.js';
 import { UserError } from '../config/index.js';
 import type { DataProto } from '../protocol/index.js';
 import {
@@ -14,11 +14,14 @@ import {
 import { EarlyScores } from './early-scores.js';
 import type { ActorGroup } from './ppo.js';
 import { type ChannelOptions, channelMetrics, channelsOf, ownSample, withSample } from './reward-channels.js';
-import type { StepTimer } from './step-timer.js';
+import { decidingRows } from './rollouts.js';
+import { type StepTimer, takeMetrics } from './step-timer.js';
 
 export interface ScoredBatch {
   /** [rows, responseWidth] float32 */
   scores: Tensor;
+  /** Per row what its scores add up to; what was given to a row without a sampled token is only here. */
+  totals: number[];
   metrics: Record<string, number>;
   samples: ScoredSample[];
 }
@@ -45,10 +48,16 @@ export async function addNeeded(
   batch: DataProto,
   needs: RewardNeeds,
   timer?: StepTimer,
-): Promise<void> {
-  const timed = (name: string, work: () => Promise<DataProto>) => timer?.time(name, work) ?? work();
-  if (needs.logProbs || needs.entropy) batch.union(await timed('old_log_prob', () => actor.computeLogProb(batch)));
-  if (needs.refLogProb) batch.union(await timed('ref', () => actor.computeRefLogProb(batch)));
+): Promise<Record<string, number>> {
+  const metrics: Record<string, number> = {};
+  const add = async (name: string, work: () => Promise<DataProto>): Promise<void> => {
+    const output = await (timer?.time(name, work) ?? work());
+    Object.assign(metrics, takeMetrics(output));
+    batch.union(output);
+  };
+  if (needs.logProbs || needs.entropy) await add('old_log_prob', () => actor.computeLogProb(batch));
+  if (needs.refLogProb) await add('ref', () => actor.computeRefLogProb(batch));
+  return metrics;
 }
 
 export class RewardLoop {
@@ -88,11 +97,13 @@ export class RewardLoop {
         `the reward could not be computed for any of ${samples.length} samples: ${samples[0]!.error}`,
       );
     const scores = new Float32Array(trajectories.length * responseWidth);
+    const totals: number[] = [];
     const channels = samples.map((sample, row) => {
       const trajectory = withSample(trajectories[row]!, sample, own[row] !== null);
       // Scores stand on tokens that the model itself produced: others have no gradient.
       for (const [k, value] of tokenLevelScores(trajectory, this.channels).entries())
         if (value !== 0) scores[row * responseWidth + Math.min(k, responseWidth - 1)]! += value;
+      totals.push(totalScore(trajectory, this.channels));
       const { score: _, ...others } = channelsOf(trajectory);
       sample.extras = { ...others, ...sample.extras };
       return channelsOf(trajectory);
@@ -101,9 +112,14 @@ export class RewardLoop {
       'reward_extra_info',
       samples.map((sample) => sample.extras),
     );
+    const counted = [...new Set(decidingRows(batch))];
     return {
       scores: tensor(scores, { shape: [trajectories.length, responseWidth] }),
-      metrics: { ...rewardMetrics(samples), ...channelMetrics(channels) },
+      metrics: {
+        ...rewardMetrics(counted.map((row) => samples[row]!)),
+        ...channelMetrics(counted.map((row) => channels[row]!)),
+      },
+      totals,
       samples,
     };
   }

@@ -9,12 +9,14 @@ import {
   createRewardManager,
   createRewardModelScorer,
   createScorer,
+  defaultComputeScore,
   defaultScorer,
   loadRewardFunction,
   type RewardContext,
   type RewardFunction,
   type RewardManager,
   type Scorer,
+  searchQaFormat,
 } from '../rewards/index.js';
 import { scorePolicy } from './policy-scorer.js';
 import type { ActorGroup } from './ppo.js';
@@ -67,7 +69,22 @@ async function openScorer(config: PpoConfig, context: RewardContext, options: Re
   const custom = config.custom_reward_function;
   const own = custom.path ? await loadRewardFunction(custom as never, {}, context) : null;
   if (config.reward_model.enable) return openRewardModel(config, own);
-  return own ?? defaultScorer(custom.reward_kwargs ?? {});
+  return own ?? builtInScorer(config);
+}
+
+/** The score of the data source. Search-R1's scores of form, where one is set, grade its data sources by form too. */
+function builtInScorer({ custom_reward_function: custom, reward_model }: PpoConfig): Scorer {
+  const { structure_format_score, final_format_score, retrieval_score } = reward_model;
+  const form = { structure_format_score, final_format_score, retrieval_score };
+  if (Object.values(form).every((score) => score === 0)) return defaultScorer(custom.reward_kwargs);
+  return createScorer({
+    type: 'sequential',
+    compute: (input, kwargs) =>
+      input.data_source.startsWith('searchR1_')
+        ? searchQaFormat(input, { ...form, ...kwargs })
+        : defaultComputeScore(input, kwargs as never),
+    options: custom.reward_kwargs,
+  });
 }
 
 /** A learned reward in this process; with a reward function of one's own beside it, both count. */

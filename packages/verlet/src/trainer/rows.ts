@@ -4,6 +4,7 @@ import { type PpoConfig, UserError } from '../config/index.js';
 import type { RlItem, SampleFeedback } from '../data/index.js';
 import { DataProto } from '../protocol/index.js';
 import type { SamplingParams } from '../rollout/types.js';
+import { decidingRows, nameTrajectories } from './rollouts.js';
 
 export function samplingOf(config: PpoConfig, validate: boolean): SamplingParams {
   const { rollout } = config.actor_rollout_ref;
@@ -87,12 +88,13 @@ export function promptRows(
   });
 }
 
-/** What a curriculum is told: the score of every sample, under the number of its item in the dataset. */
+/** What a curriculum is told: the score of every rollout, under the number of its item in the dataset. */
 export function sampleFeedback(batch: DataProto): SampleFeedback[] {
   const totals = batch.tensor('token_level_scores').sum(-1);
   const scores = totals.toFloat32Array();
   totals.dispose();
-  return batch.column<number>('item_index').map((index, row) => ({ index, score: scores[row]! }));
+  const items = batch.column<number>('item_index');
+  return [...new Set(decidingRows(batch))].map((row) => ({ index: items[row]!, score: scores[row]! }));
 }
 
 /**
@@ -116,6 +118,7 @@ export function joinGenerated(rows: DataProto, generated: DataProto): DataProto 
   const position = new Map(ids.map((id, k) => [id, k]));
   const joined = isSame ? rows : rows.selectIdxs(wanted.map((id) => position.get(id)!));
   joined.union(generated);
+  nameTrajectories(joined);
   // Programs that give more rows than were asked for do not get more updates: mini-batches are counted in prompts.
   joined.metaInfo.num_prompts = new Set(joined.column<string>('uid')).size;
   return joined;

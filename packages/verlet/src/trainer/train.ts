@@ -1,17 +1,17 @@
 /** Puts a run together from a configuration: data, workers, rewards, trackers; runs it; leaves a report. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { Interaction, Tool } from '../agents/index.js';
+import { type Interaction, loadToolSchemas, type Tool } from '../agents/index.js';
 import type { AdvantageEstimator, PolicyLoss } from '../algorithms/index.js';
 import { type PpoConfig, usesReference } from '../config/index.js';
 import { openDatasets, openLoader, openSampler } from '../data/index.js';
-import { resolveModel } from '../models/hub/index.js';
-import { Tokenizer } from '../models/tokenizer/index.js';
+import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { RewardFunction } from '../rewards/index.js';
 import type { TrainedAgent } from '../workers/agent-rollout.js';
+import { openTokenizer } from '../workers/model-source.js';
 import { type Checkpointed, Checkpoints } from './checkpoints.js';
 import { observeRun } from './observe.js';
-import { PpoTrainer } from './ppo.js';
+import { type ActorGroup, PpoTrainer } from './ppo.js';
 import { openReward } from './reward-setup.js';
 import { withStoredRollouts } from './stored-rollouts.js';
 import { traceCalls } from './trace/index.js';
@@ -50,19 +50,36 @@ export interface TrainResult {
   interrupted: boolean;
 }
 
-export async function train(options: TrainOptions): Promise<TrainResult> {
-  const { config } = options;
+/** What a relative of the trainer changes; the rest of a run is the same. */
+export interface TrainVariant {
+  /** What the loop reads, where that is not what the person wrote. */
+  config?: PpoConfig;
+  reward?: RewardFunction;
+  /** Whether the actor keeps a reference of its own; as the configuration says when it is not given. */
+  useReference?: boolean;
+  /** Loads what stands between the loop and the actor, before the actor's own model is loaded. */
+  openPolicy?(config: PpoConfig, tokenizer: Tokenizer): Promise<PolicyLayer>;
+  /** Whether scores say something that guards can watch; so it is unless said otherwise. */
+  watchesScores?: boolean;
+}
+
+export interface PolicyLayer {
+  around(actor: ActorGroup): ActorGroup;
+  close(): void;
+}
+
+export function train(options: TrainOptions): Promise<TrainResult> {
+  return runTraining(options);
+}
+
+type Outcome = 'finished' | 'interrupted' | 'failed';
+
+export async function runTraining(given: TrainOptions, variant: TrainVariant = {}): Promise<TrainResult> {
+  const config = variant.config ?? given.config;
+  const options = { ...given, reward: given.reward ?? variant.reward };
   const runFolder = config.trainer.default_local_dir;
   await mkdir(runFolder, { recursive: true });
-  await writeFile(path.join(runFolder, 'config.json'), `${JSON.stringify(config, null, 2)}\n`);
-
-  const modelFolder = await resolveModel(config.actor_rollout_ref.model.path);
-  const tokenizer = await Tokenizer.load(config.actor_rollout_ref.model.tokenizer_path ?? modelFolder);
-  const trainSets = await openDatasets(config.data as never, 'train', { tokenizer });
-  const sampler = await openSampler(trainSets, config.data as never);
-  const loader = openLoader(trainSets, config.data as never, 'train', sampler);
-  const valSets = config.data.val_files ? await openDatasets(config.data as never, 'val', { tokenizer }) : [];
-  const totalSteps = config.trainer.total_training_steps ?? loader.batchesPerEpoch * config.trainer.total_epochs;
+  await writeFile(path.join(runFolder, 'config.json'), `${JSON.stringify(given.config, null, 2)}\n`);
 
   let metrics: Record<string, number> = {};
   const remember: Tracker = {
@@ -71,86 +88,98 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
       metrics = { ...values };
     },
   };
-  const observers = observeRun(config, {
-    runFolder,
-    totalSteps,
-    decode: (ids, options) => tokenizer.decode(ids, options),
-    examples: () => validator?.examples ?? [],
-    extra: [remember, ...(options.trackers ?? [])],
-    currentStep: () => trainer.globalStep,
-  });
-  const { trackers, guards, trace } = observers;
-
-  const { loop: reward, manager } = await openReward(config, tokenizer, () => workers.actor, options);
-  const workers: WorkerGroups = await openWorkerGroups(
-    config,
-    {
-      agent: options.agent,
-      // Ranks in other processes hand over whole batches.
-      onTrajectory: samplesHere(config) ? (trajectory, row) => reward.start(trajectory, row) : undefined,
-      policyLoss: options.policyLoss,
-      tools: options.tools,
-      interactions: options.interactions,
-    },
-    traceCalls(trace),
-  );
-  const { actor, critic } = workers;
-  const close = (outcome: 'finished' | 'interrupted' | 'failed'): Promise<void> =>
-    closeAll(outcome === 'failed', [
-      () => trackers.finish(outcome),
-      () => manager.close(),
-      () => workers.close(),
-      ...[...trainSets, ...valSets].map((dataset) => () => dataset.close()),
-    ]);
+  // What was opened last is closed first; nobody is left open when something later cannot be opened.
+  const closing: (() => unknown)[] = [];
+  let outcome: Outcome = 'failed';
   try {
-    await actor.initModel({ totalSteps, useReference: usesReference(config) || reward.needs.refLogProb });
-    await critic?.initModel({ totalSteps });
-  } catch (error) {
-    await close('failed');
-    throw error;
-  }
+    const tokenizer = await openTokenizer(config.actor_rollout_ref.model);
+    const tools = [...(await loadToolSchemas(config.data)), ...(options.tools ?? []).map(({ schema }) => schema)];
+    const openSplit = async (split: 'train' | 'val') => {
+      const sets = await openDatasets(config.data as never, split, { tokenizer, tools });
+      closing.push(...sets.map((dataset) => () => dataset.close()));
+      return sets;
+    };
+    const trainSets = await openSplit('train');
+    const loader = openLoader(
+      trainSets,
+      config.data as never,
+      'train',
+      await openSampler(trainSets, config.data as never),
+    );
+    const valSets = config.data.val_files ? await openSplit('val') : [];
+    const totalSteps = config.trainer.total_training_steps ?? loader.batchesPerEpoch * config.trainer.total_epochs;
 
-  const decode = (ids: ArrayLike<number>): string => tokenizer.decode(ids, { skipSpecialTokens: true });
-  const validator = valSets.length
-    ? new Validator(config, actor, openLoader(valSets, config.data as never, 'val'), reward, decode)
-    : null;
-  const members: Checkpointed[] = [
-    {
-      name: 'actor',
-      saveCheckpoint: (folder) => actor.saveCheckpoint(folder),
-      loadCheckpoint: (folder) => actor.loadCheckpoint(folder),
-    },
-  ];
-  if (critic)
-    members.push({
-      name: 'critic',
-      saveCheckpoint: (folder) => critic.saveCheckpoint(folder),
-      loadCheckpoint: (folder) => critic.loadCheckpoint(folder),
+    const layer = await variant.openPolicy?.(config, tokenizer);
+    if (layer) closing.push(() => layer.close());
+    const { loop: reward, manager } = await openReward(config, tokenizer, () => workers.actor, options);
+    closing.push(() => manager.close());
+
+    const observers = observeRun(config, {
+      runFolder,
+      totalSteps,
+      decode: (ids, decodeOptions) => tokenizer.decode(ids, decodeOptions),
+      examples: () => validator?.examples ?? [],
+      extra: [remember, ...(options.trackers ?? [])],
+      currentStep: () => trainer.globalStep,
     });
-  const trainer: PpoTrainer = new PpoTrainer({
-    config,
-    actor: withStoredRollouts(observers.guarded(actor), config),
-    critic: critic && observers.guarded(critic),
-    loader,
-    reward,
-    validator,
-    checkpoints: new Checkpoints(config, members, loader),
-    trackers,
-    guards,
-    trace,
-    totalSteps,
-    advantage: options.advantage,
-    worldSize: workers.worldSize,
-    shouldStop: () => options.signal?.aborted ?? false,
-  });
-  let outcome: 'finished' | 'interrupted' | 'failed' = 'failed';
-  try {
+    const { trackers, guards, trace } = observers;
+    const workers: WorkerGroups = await openWorkerGroups(
+      config,
+      {
+        agent: options.agent,
+        // Ranks in other processes hand over whole batches.
+        onTrajectory: samplesHere(config) ? (trajectory, row) => reward.start(trajectory, row) : undefined,
+        policyLoss: options.policyLoss,
+        tools: options.tools,
+        interactions: options.interactions,
+      },
+      traceCalls(trace),
+    );
+    closing.push(
+      () => workers.close(),
+      () => trackers.finish(outcome),
+    );
+    const { critic } = workers;
+    const useReference = variant.useReference ?? (usesReference(config) || reward.needs.refLogProb);
+    await workers.actor.initModel({ totalSteps, useReference });
+    await critic?.initModel({ totalSteps });
+
+    const actor = layer?.around(workers.actor) ?? workers.actor;
+    const decode = (ids: ArrayLike<number>): string => tokenizer.decode(ids, { skipSpecialTokens: true });
+    const validator = valSets.length
+      ? new Validator(config, actor, openLoader(valSets, config.data as never, 'val'), reward, decode)
+      : null;
+    const members: Checkpointed[] = [member('actor', workers.actor), ...(critic ? [member('critic', critic)] : [])];
+    const trainer: PpoTrainer = new PpoTrainer({
+      config,
+      actor: withStoredRollouts(observers.guarded(actor), config),
+      critic: critic && observers.guarded(critic),
+      loader,
+      reward,
+      validator,
+      checkpoints: new Checkpoints(config.trainer, members, loader),
+      trackers,
+      guards: variant.watchesScores === false ? undefined : guards,
+      trace,
+      totalSteps,
+      advantage: options.advantage,
+      worldSize: workers.worldSize,
+      shouldStop: () => options.signal?.aborted ?? false,
+    });
     await trainer.fit();
     outcome = options.signal?.aborted ? 'interrupted' : 'finished';
+    return { globalStep: trainer.globalStep, metrics, runFolder, interrupted: outcome === 'interrupted' };
   } finally {
-    await close(outcome);
+    await closeAll(outcome === 'failed', closing.reverse());
   }
-  return { globalStep: trainer.globalStep, metrics, runFolder, interrupted: options.signal?.aborted ?? false };
+}
+
+function member(name: Checkpointed['name'], group: Omit<Checkpointed, 'name'>): Checkpointed {
+  return {
+    name,
+    saveCheckpoint: (folder) => group.saveCheckpoint(folder),
+    loadCheckpoint: (folder) => group.loadCheckpoint(folder),
+  };
 }
 
 /** Whether trajectories are made in this process, and not by ranks in others. */

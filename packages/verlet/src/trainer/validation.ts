@@ -1,11 +1,12 @@
 /** Held-out prompts, sampled as `val_kwargs` says and scored per data source. */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, rename, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { AgentRow, Trajectory } from '../agents/index.js';
 import type { PpoConfig } from '../config/index.js';
 import type { DataLoader, RlItem } from '../data/index.js';
 import type { ActorGroup } from './ppo.js';
 import { addNeeded, type RewardLoop } from './reward-loop.js';
+import { decidingRows } from './rollouts.js';
 import { joinGenerated, promptRows } from './rows.js';
 import { type ValidationSample, validationMetrics } from './validation-metrics.js';
 
@@ -15,6 +16,8 @@ export interface ValidationExample {
   score: number;
   dataSource: string;
   groundTruth: unknown;
+  /** What the reward returned beside the score. */
+  extras?: Readonly<Record<string, unknown>>;
 }
 
 export class Validator {
@@ -41,12 +44,12 @@ export class Validator {
       delete generated.metaInfo.metrics;
       const batch = joinGenerated(prompts, generated);
       await addNeeded(this.actor, batch, this.reward.needs);
-      const { scores, samples: scored } = await this.reward.score(batch);
+      const { scores, totals, samples: scored } = await this.reward.score(batch);
       const trajectories = batch.column<Trajectory>('trajectory');
       const rows = batch.column<AgentRow>('agent_row');
-      const totals = scores.sum(-1);
-      const rewards = totals.toFloat32Array();
-      for (const [row, sample] of scored.entries()) {
+      // A program's run is one sample of its prompt, whatever the number of conversations it had.
+      for (const row of new Set(decidingRows(batch))) {
+        const sample = scored[row]!;
         const trajectory = trajectories[row]!;
         turns.push(trajectory.numTurns);
         const source = String(rows[row]!.data_source ?? 'unknown');
@@ -55,17 +58,17 @@ export class Validator {
           dataSource: source,
           prompt: `${source}:${trajectory.uid}`,
           response,
-          values: { reward: rewards[row]!, ...sample.extras },
+          values: { reward: totals[row]!, ...sample.extras },
         });
         this.examples.push({
           prompt: this.decode(trajectory.promptIds),
           response,
-          score: rewards[row]!,
+          score: totals[row]!,
           dataSource: source,
           groundTruth: rows[row]!.reward_model?.ground_truth,
+          extras: sample.extras,
         });
       }
-      totals.dispose();
       scores.dispose();
       batch.dispose();
     }
@@ -81,13 +84,22 @@ export class Validator {
     return metrics;
   }
 
+  /** Writes `STEP.jsonl` whole or not at all, under verl's names, as rollouts are. */
   private async dump(step: number): Promise<void> {
     const folder = this.config.trainer.validation_data_dir;
     if (!folder) return;
     await mkdir(folder, { recursive: true });
-    await writeFile(
-      path.join(folder, `${step}.jsonl`),
-      this.examples.map((example) => `${JSON.stringify({ step, ...example })}\n`).join(''),
-    );
+    const file = path.join(folder, `${step}.jsonl`);
+    const rows = this.examples.map(({ prompt, response, score, dataSource, groundTruth, extras }) => ({
+      ...extras,
+      input: prompt,
+      output: response,
+      gts: groundTruth ?? null,
+      score,
+      step,
+      data_source: dataSource,
+    }));
+    await writeFile(`${file}.tmp`, rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+    await rename(`${file}.tmp`, file);
   }
 }

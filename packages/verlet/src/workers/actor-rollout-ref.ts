@@ -2,38 +2,38 @@
  * The policy in its three roles on one rank: it samples, it is trained, and a frozen copy (or itself with the adapter off) is
  * the reference. Sampling and training use the same weights; nothing is copied between them.
  */
-import { readFile, writeFile } from 'node:fs/promises';
-import path from 'node:path';
 import { type AdamW, buildInfo, manualSeed, type Tensor } from '@verlet/torch';
 import type { AgentRow } from '../agents/index.js';
-import { rearrangeMicroBatches } from '../algorithms/index.js';
 import type { PpoConfig } from '../config/index.js';
-import { loadCausalLM, loadWeights, saveCausalLM } from '../models/checkpoint.js';
+import { loadCausalLM, saveCausalLM } from '../models/checkpoint.js';
 import { resolveModel } from '../models/hub/index.js';
 import type { Lora } from '../models/lora.js';
-import { loadAdapter, saveAdapter } from '../models/lora-files.js';
-import { Tokenizer } from '../models/tokenizer/index.js';
+import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { CausalLM } from '../models/transformer.js';
 import { DataProto } from '../protocol/index.js';
 import type { Engine, SamplingParams } from '../rollout/types.js';
-import { ActorUpdater } from './actor.js';
+import { ActorUpdater, topKDistillation } from './actor.js';
 import { adaptModel } from './adapters.js';
 import { AgentRollout, type RolloutExtensions } from './agent-rollout.js';
-import type { WorkerContext } from './context.js';
 import {
-  fixedMicroBatches,
-  miniBatchRows,
-  rowsPerPass,
-  scoreBatch,
-  sequenceLengths,
-  shuffleSeed,
-} from './language-model-worker.js';
+  type CheckpointParts,
+  loadParts,
+  optimizerPart,
+  saveParts,
+  updatesPart,
+  weightParts,
+} from './checkpoint-parts.js';
+import type { WorkerContext } from './context.js';
+import { miniBatchRows, rowsPerPass, scoreBatch, shuffleSeed } from './language-model-worker.js';
 import { MetricList } from './metric-list.js';
+import { microBatches } from './micro-batches.js';
+import { configOf, openTokenizer, saveTokenizerChoice } from './model-source.js';
 import { createOptimizer } from './optimizer-step.js';
-import { rowSource } from './packing.js';
+import { packOptions, rowSource, SHARED_TOKENS } from './packing.js';
 import { register } from './register.js';
 import { trajectoriesToBatch } from './rollout-batch.js';
 import { openRolloutEngine, samplesRemotely } from './rollout-engine.js';
+import { memoryMetrics, startUtilization } from './utilization.js';
 
 export function pickDevice(wanted: string): string {
   if (wanted !== 'auto') return wanted === 'cuda' ? 'cuda:0' : wanted;
@@ -78,24 +78,31 @@ export class ActorRolloutRefWorker {
     const { model: modelConfig, actor } = this.settings;
     manualSeed(actor.fsdp_config.seed ?? 42);
     this.folder = await resolveModel(modelConfig.path);
-    this.tokenizer = await Tokenizer.load(modelConfig.tokenizer_path ?? this.folder);
+    this.tokenizer = await openTokenizer(modelConfig);
     const placement = {
       device: this.context.device,
       dtype: this.context.device === 'cpu' ? ('float32' as const) : ('bfloat16' as const),
     };
-    this.model = await loadCausalLM(this.folder, placement);
+    const config = await configOf(this.folder, modelConfig);
+    this.model = await loadCausalLM(this.folder, { ...placement, config });
     this.lora = await adaptModel(this.model, modelConfig);
     const { path: referencePath } = (this.settings.ref.model ?? {}) as { path?: string };
     // With an adapter the base is the reference, and no second copy is held.
     if (options.useReference && (referencePath || !this.lora)) {
-      this.reference = await loadCausalLM(referencePath ? await resolveModel(referencePath) : this.folder, placement);
+      this.reference = referencePath
+        ? await loadCausalLM(await resolveModel(referencePath), placement)
+        : await loadCausalLM(this.folder, { ...placement, config });
       this.reference.setTrainable(false);
     }
     const { optim } = actor;
     const { optimizer, rate } = createOptimizer(this.model, optim, options.totalSteps);
     this.optimizer = optimizer;
     this.rate = rate;
-    const lossConfig = { ...actor, rollout_correction: this.config.algorithm.rollout_correction };
+    const lossConfig = {
+      ...actor,
+      rollout_correction: this.config.algorithm.rollout_correction,
+      topKDistillation: topKDistillation(this.config),
+    };
     this.updater = new ActorUpdater(this.model, this.optimizer, lossConfig as never, this.extensions.policyLoss);
     this.engine = await openRolloutEngine({
       config: this.config,
@@ -149,56 +156,45 @@ export class ActorRolloutRefWorker {
     await this.engine.wake();
   }
 
-  private microBatches(
-    batch: DataProto,
-    rows: readonly number[],
-    size: number | null | undefined,
-    dynamic: boolean,
-    budget: number,
-  ): number[][] {
-    if (!dynamic) return fixedMicroBatches(rows, size ?? rows.length);
-    const lengths = sequenceLengths(rowSource(batch));
-    return rearrangeMicroBatches(
-      rows.map((row) => lengths[row]!),
-      budget,
-    ).map((part) => part.map((k) => rows[k]!));
-  }
-
-  private score(model: CausalLM, batch: DataProto, wantsEntropy: boolean) {
-    const { rollout } = this.settings;
+  /** `role` says whose settings the passes have: rollout's for the policy, ref's for the reference. */
+  private score(model: CausalLM, batch: DataProto, role: 'rollout' | 'ref') {
+    const sizes = this.settings[role];
     const rows = Array.from({ length: batch.length }, (_, k) => k);
     const size = rowsPerPass(
-      rollout.log_prob_micro_batch_size_per_gpu,
-      rollout.log_prob_micro_batch_size,
+      sizes.log_prob_micro_batch_size_per_gpu,
+      sizes.log_prob_micro_batch_size,
       this.context.worldSize,
     );
-    const microBatches = this.microBatches(
-      batch,
-      rows,
-      size,
-      rollout.log_prob_use_dynamic_bsz || !size,
-      rollout.log_prob_max_token_len_per_gpu,
-    );
+    const { share_prompts: sharePrompts } = this.settings.model;
     return scoreBatch(model, batch, {
-      microBatches,
-      temperature: rollout.temperature || 1,
-      entropy: wantsEntropy,
+      microBatches: microBatches(rowSource(batch), rows, {
+        size: sizes.log_prob_use_dynamic_bsz ? null : size,
+        budget: sizes.log_prob_max_token_len_per_gpu,
+        pack: packOptions(model, sharePrompts),
+      }),
+      sharePrompts,
+      temperature: this.settings.rollout.temperature || 1,
+      entropy: role === 'rollout',
       sumPiSquared: batch.metaInfo.sumPiSquared === true,
     });
   }
 
   async computeLogProb(batch: DataProto): Promise<DataProto> {
-    const { logProbs, entropy, sumPiSquared } = this.score(this.model, batch, true);
+    const utilization = startUtilization(batch, { config: this.model.config, device: this.context.device, passes: 1 });
+    const { logProbs, entropy, sumPiSquared, sharedTokens } = this.score(this.model, batch, 'rollout');
     const tensors: Record<string, Tensor> = { old_log_probs: logProbs, entropys: entropy! };
     if (sumPiSquared) tensors.sum_pi_squared = sumPiSquared;
-    return DataProto.fromDict({ tensors });
+    return DataProto.fromDict({
+      tensors,
+      metaInfo: { metrics: { 'perf/mfu/actor_infer': utilization(sharedTokens) } },
+    });
   }
 
   async computeRefLogProb(batch: DataProto): Promise<DataProto> {
     if (!this.reference && !this.lora) throw new Error('this worker has no reference policy');
     const { logProbs } = this.reference
-      ? this.score(this.reference, batch, false)
-      : this.lora!.without(() => this.score(this.model, batch, false));
+      ? this.score(this.reference, batch, 'ref')
+      : this.lora!.without(() => this.score(this.model, batch, 'ref'));
     return DataProto.fromDict({ tensors: { ref_log_prob: logProbs } });
   }
 
@@ -210,27 +206,34 @@ export class ActorRolloutRefWorker {
     const miniBatches = (epoch: number): number[][] =>
       miniBatchRows(batch, actor.ppo_mini_batch_size, rollout.n / worldSize, shuffleSeed(actor, this.updates, epoch));
     const size = rowsPerPass(actor.ppo_micro_batch_size_per_gpu, actor.ppo_micro_batch_size, worldSize);
+    const source = rowSource(batch);
+    const passes = 3 * actor.ppo_epochs;
+    const utilization = startUtilization(batch, { config: this.model.config, device: this.context.device, passes });
     this.optimizer.lr = this.rate(this.updates);
     for (let epoch = 0; epoch < actor.ppo_epochs; epoch++)
       for (const rows of miniBatches(epoch)) {
-        const micro = this.microBatches(
-          batch,
-          rows,
-          size,
-          actor.use_dynamic_bsz || !size,
-          actor.ppo_max_token_len_per_gpu,
-        );
+        const micro = microBatches(source, rows, {
+          size: actor.use_dynamic_bsz ? null : size,
+          budget: actor.ppo_max_token_len_per_gpu,
+          pack: packOptions(this.model, model.share_prompts),
+        });
         this.updater.step(batch, micro, metrics, {
           temperature: rollout.temperature || 1,
           recompute: model.enable_gradient_checkpointing && this.context.device !== 'cpu',
+          sharePrompts: model.share_prompts,
           dpSize: this.context.worldSize,
           sumOverRanks: (value) => this.context.sum(value),
           reduceGradients: this.context.worldSize > 1 ? (gradients) => this.averageGradients(gradients) : undefined,
         });
       }
     this.updates++;
-    metrics.add({ 'actor/lr': this.optimizer.lr });
+    metrics.add({ 'actor/lr': this.optimizer.lr, 'perf/mfu/actor': utilization(metrics.total(SHARED_TOKENS)) });
+    const start = performance.now();
     await this.engine.updateWeights();
+    metrics.add({
+      'timing_s/update_weights': (performance.now() - start) / 1000,
+      ...memoryMetrics(this.context.device),
+    });
     return DataProto.fromDict({ metaInfo: { metrics: metrics.lists() } });
   }
 
@@ -240,21 +243,33 @@ export class ActorRolloutRefWorker {
     for (const gradient of gradients.values()) gradient.div_(this.context.worldSize);
   }
 
+  private get parts(): CheckpointParts {
+    const huggingface = {
+      name: 'huggingface',
+      save: async (target: string) => {
+        await saveCausalLM(this.model, target, { source: this.folder });
+        await saveTokenizerChoice(target, this.settings.model);
+      },
+    };
+    return {
+      ...weightParts(this.model, this.settings.model.path, { whole: huggingface, huggingface }),
+      optimizer: optimizerPart(this.optimizer),
+      extra: updatesPart(
+        () => this.updates,
+        (updates) => {
+          this.updates = updates;
+        },
+      ),
+    };
+  }
+
   async saveCheckpoint(folder: string): Promise<void> {
     if (this.context.rank !== 0) return;
-    await saveCausalLM(this.model, path.join(folder, 'huggingface'), { source: this.folder });
-    if (this.lora)
-      await saveAdapter(this.model, path.join(folder, 'lora_adapter'), { baseModel: this.settings.model.path });
-    this.optimizer.save(path.join(folder, 'optimizer.safetensors'));
-    await writeFile(path.join(folder, 'state.json'), `${JSON.stringify({ updates: this.updates })}\n`);
+    await saveParts(folder, this.settings.actor.checkpoint, this.parts);
   }
 
   async loadCheckpoint(folder: string): Promise<void> {
-    // `huggingface` holds the base with the adapter merged in; the base itself never changed.
-    if (this.lora) await loadAdapter(this.model, path.join(folder, 'lora_adapter'));
-    else loadWeights(this.model, path.join(folder, 'huggingface'));
-    this.optimizer.load(path.join(folder, 'optimizer.safetensors'));
-    this.updates = (JSON.parse(await readFile(path.join(folder, 'state.json'), 'utf8')) as { updates: number }).updates;
+    await loadParts(folder, 'actor_rollout_ref.actor.checkpoint', this.settings.actor.checkpoint, this.parts);
     await this.engine.updateWeights();
   }
 

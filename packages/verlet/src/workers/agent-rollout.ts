@@ -1,8 +1,10 @@
 /** Station F on one rank: rows to trajectories, through the agent loops of the configuration or through a program. */
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { LanguageModelV3 } from '@ai-sdk/provider';
 import {
   type AgentBatch,
+  type AgentProgram,
   type AgentRow,
   type AgentSetup,
   type CaptureSession,
@@ -21,6 +23,27 @@ import { importModule, type PpoConfig, UserError } from '../config/index.js';
 import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { Engine, SamplingParams } from '../rollout/types.js';
 import { PolicyEndpoint, type RolloutAddress } from './policy-endpoint.js';
+
+/** A message that both the AI SDK and OpenAI's client take as it is. */
+export type PromptMessage =
+  | { role: 'system'; content: string }
+  | { role: 'user'; content: string }
+  | { role: 'assistant'; content: string };
+
+/** A row of the data as a program sees it, with verl's columns and whatever else the file has. */
+export interface TrainedRow {
+  /** Typed as nearly all data is; prompts with images or tool messages come through as well. */
+  prompt: PromptMessage[];
+  /** Empty where the data has none. */
+  reward_model: { style?: string; ground_truth?: unknown; [field: string]: unknown };
+  extra_info: Record<string, unknown>;
+  data_source?: string;
+  /** Which of the `rollout.n` runs for this prompt it is, from 0. */
+  sampleIndex: number;
+  /** The same for all of them. */
+  uid: string;
+  [column: string]: unknown;
+}
 
 /** What a program in training is given besides its row. */
 export interface AgentContext extends RolloutAddress {
@@ -41,10 +64,10 @@ export interface AgentContext extends RolloutAddress {
  * @example
  * const agent: TrainedAgent = async (row, { model, signal }) => {
  *   const { text } = await generateText({ model, messages: row.prompt, abortSignal: signal });
- *   return text.includes(row.reward_model.ground_truth) ? 1 : 0;
+ *   return text.endsWith(`#### ${row.reward_model.ground_truth}`) ? 1 : 0;
  * };
  */
-export type TrainedAgent = (row: AgentRow, context: AgentContext) => Promise<RewardValue | undefined> | Promise<void>;
+export type TrainedAgent = (row: TrainedRow, context: AgentContext) => Promise<RewardValue | undefined> | Promise<void>;
 
 /** What user code adds to a rollout; plain functions, so only workers in this process can have them. */
 export interface RolloutExtensions {
@@ -63,13 +86,14 @@ const MODEL_NAME = 'policy';
 
 export class AgentRollout {
   private resume: (() => void) | null = null;
+  private running = 0;
 
   private constructor(
+    readonly policy: Policy,
     private readonly engine: Engine,
     private readonly tokenizer: Tokenizer,
     private readonly setup: AgentSetup,
     private readonly extensions: RolloutExtensions,
-    private readonly policy: Policy,
     private readonly endpoint: PolicyEndpoint | null,
   ) {}
 
@@ -84,7 +108,7 @@ export class AgentRollout {
     const setup = await loadAgentSetup(config);
     const policy = new Policy({ engine, tokenizer, config: setup.config, modelId: MODEL_NAME });
     const endpoint = agent ? await PolicyEndpoint.open({ engine, tokenizer, model: MODEL_NAME }) : null;
-    return new AgentRollout(engine, tokenizer, setup, { ...extensions, agent }, policy, endpoint);
+    return new AgentRollout(policy, engine, tokenizer, setup, { ...extensions, agent }, endpoint);
   }
 
   /** Loops give one trajectory per row, in order; a program gives none, one or several (`rowIndex` says whose). */
@@ -92,8 +116,23 @@ export class AgentRollout {
     rows: readonly AgentRow[],
     options: { sampling?: SamplingParams; validate?: boolean },
   ): Promise<AgentBatch> {
+    this.running++;
+    this.release();
+    try {
+      return await this.runRows(rows, options);
+    } finally {
+      this.running--;
+      // What comes now is training: whoever outlived its run waits until the policy samples again.
+      if (this.running === 0) this.hold();
+    }
+  }
+
+  private async runRows(
+    rows: readonly AgentRow[],
+    options: { sampling?: SamplingParams; validate?: boolean },
+  ): Promise<AgentBatch> {
     const { engine, tokenizer, setup, extensions } = this;
-    if (extensions.agent) return this.runProgram(rows, extensions.agent);
+    if (extensions.agent) return this.runProgram(rows, extensions.agent, options.validate ?? false);
     return runAgents(rows, {
       engine,
       tokenizer,
@@ -105,7 +144,7 @@ export class AgentRollout {
     });
   }
 
-  /** Calls of programs wait from now on: weights are about to change. */
+  /** Calls of programs wait from now on: weights are about to change. They go on with the new ones after `release`. */
   hold(): void {
     this.resume ??= this.policy.hold();
   }
@@ -121,17 +160,19 @@ export class AgentRollout {
     await this.setup.close();
   }
 
-  private async runProgram(rows: readonly AgentRow[], agent: TrainedAgent): Promise<AgentBatch> {
-    const { trajectories, metrics, errors } = await runPrograms(this.policy, rows, async (row, { session, signal }) => {
+  private async runProgram(rows: readonly AgentRow[], agent: TrainedAgent, validate: boolean): Promise<AgentBatch> {
+    const model = this.policy.languageModel();
+    const program: AgentProgram = async (row, { session, signal }) => {
       const { close, ...address } = this.endpoint!.addressOf(session);
       try {
-        const model = this.policy.languageModel();
-        const reward = await agent(row, { ...address, model, modelName: MODEL_NAME, session, signal });
+        const context = { ...address, model, modelName: MODEL_NAME, session, signal };
+        const reward = await agent(trainedRow(row), context);
         return reward as RewardValue | undefined;
       } finally {
         close();
       }
-    });
+    };
+    const { trajectories, metrics, errors } = await runPrograms(this.policy, rows, program, { keepSilent: validate });
     if (errors.length > 0) console.warn(`${errors.length} of ${rows.length} programs failed; first: ${errors[0]}`);
     for (const trajectory of trajectories) {
       // A program that died said nothing about its reward: that is a failure to score, not a response to be graded.
@@ -143,10 +184,15 @@ export class AgentRollout {
   }
 }
 
+function trainedRow(row: AgentRow): TrainedRow {
+  return { ...row, reward_model: row.reward_model ?? {}, extra_info: row.extra_info ?? {} } as TrainedRow;
+}
+
 /** The function that `rollout.agent.program` names. Ranks in other processes load it for themselves. */
 async function loadProgram(config: PpoConfig): Promise<TrainedAgent | undefined> {
   const { path: file, name } = config.actor_rollout_ref.rollout.agent.program;
   if (!file) return undefined;
+  if (!existsSync(file)) throw new UserError(`rollout.agent.program.path: there is no file ${path.resolve(file)}`);
   const module = await importModule(path.resolve(file));
   const program = module[name ?? 'default'];
   if (typeof program !== 'function')

@@ -6,11 +6,12 @@ import type { ValueModel } from '../models/value-model.js';
 import type { DataProto } from '../protocol/index.js';
 import type { MetricList } from './metric-list.js';
 import { globalCounts, NonFiniteError, takeStep, togetherOrNotAtAll, type UpdateOptions } from './optimizer-step.js';
-import { pack, packRows, rowSource, unpack } from './packing.js';
+import { pack, packOptions, packRows, rowSource, SHARED_TOKENS, unpack } from './packing.js';
 
 export interface CriticUpdateConfig {
   cliprange_value: number;
   loss_agg_mode: LossAggMode;
+  loss_scale_factor?: number | null;
   grad_clip: number;
 }
 
@@ -19,15 +20,16 @@ export function computeValues(
   model: ValueModel,
   batch: DataProto,
   microBatches: readonly (readonly number[])[],
+  options: { sharePrompts?: boolean } = {},
 ): Tensor {
   const source = rowSource(batch);
   const values = zeros([source.rows, source.responseWidth]).keep();
   for (const rows of microBatches)
     noGrad(() =>
       scope(() => {
-        const packed = packRows(source, rows, model.device);
-        const context = new PackedAttention(packed.lengths, model.device);
-        const hidden = model.model.forward(packed.inputIds, context).indexSelect(0, packed.predictors);
+        const packed = packRows(source, rows, packOptions(model, options.sharePrompts));
+        const context = new PackedAttention(packed.lengths, model.device, packed.prefixes);
+        const hidden = model.model.forward(packed.inputIds, context, packed.predictors);
         values.indexCopy_(0, nn.indexTensor(rows), unpack(model.values(hidden), packed).to('cpu'));
         context.dispose();
         packed.dispose();
@@ -50,15 +52,18 @@ export class CriticUpdater {
     options: UpdateOptions,
   ): void {
     const source = rowSource(batch);
-    const counts = globalCounts(source, microBatches.flat(), options);
+    const counts = globalCounts(source, microBatches.flat(), options, this.config.loss_scale_factor);
     this.model.clearGradients();
     const accumulate = (micro: readonly number[]): Record<string, number> =>
       scope(() => {
         const { model } = this;
-        const packed = packRows(source, micro, model.device);
-        const context = new PackedAttention(packed.lengths, model.device);
-        const forward = model.model.forwardForTraining(packed.inputIds, context, { recompute: options.recompute });
-        const hidden = forward.hidden.indexSelect(0, packed.predictors).setRequiresGrad();
+        const packed = packRows(source, micro, packOptions(model, options.sharePrompts));
+        const context = new PackedAttention(packed.lengths, model.device, packed.prefixes);
+        const forward = model.model.forwardForTraining(packed.inputIds, context, {
+          recompute: options.recompute,
+          rows: packed.predictors,
+        });
+        const hidden = forward.hidden.detach().setRequiresGrad();
         const predicted = model.values(hidden);
         const vpreds = unpack(predicted.detach(), packed).setRequiresGrad();
         const index = nn.indexTensor(micro);
@@ -85,16 +90,10 @@ export class CriticUpdater {
         parameters.forEach((parameter, k) => {
           parameter.accumulate(own[k]!);
         });
-        forward.backward(
-          zeros(forward.hidden.shape, { dtype: gradHidden!.dtype, device: model.device }).indexAdd_(
-            0,
-            packed.predictors,
-            gradHidden!,
-          ),
-        );
+        forward.backward(gradHidden!);
         context.dispose();
         packed.dispose();
-        return { 'critic/vf_loss': value };
+        return { 'critic/vf_loss': value, [SHARED_TOKENS]: packed.sharedTokens };
       });
     metrics.addParts(togetherOrNotAtAll('critic', options, () => microBatches.map(accumulate)));
     takeStep(this.model, this.optimizer, 'critic', this.config.grad_clip, metrics, options);

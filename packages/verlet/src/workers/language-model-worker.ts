@@ -3,7 +3,15 @@ import { nn, noGrad, scope, type Tensor, zeros } from '@verlet/torch';
 import { PackedAttention } from '../models/attention.js';
 import type { CausalLM } from '../models/transformer.js';
 import { type DataProto, shuffledRows } from '../protocol/index.js';
-import { type PackedRows, packRows, type RowSource, rowSource, sequenceLengths, unpack } from './packing.js';
+import {
+  type PackedRows,
+  packOptions,
+  packRows,
+  type RowSource,
+  rowSource,
+  sequenceLengths,
+  unpack,
+} from './packing.js';
 
 export interface ScoreOptions {
   /** Row indices of each micro-batch; together every row once. */
@@ -11,6 +19,8 @@ export interface ScoreOptions {
   temperature: number;
   entropy?: boolean;
   sumPiSquared?: boolean;
+  /** Compute a prompt that several rows of a micro-batch have once; so by default. */
+  sharePrompts?: boolean;
 }
 
 export interface Scores {
@@ -18,19 +28,20 @@ export interface Scores {
   logProbs: Tensor;
   entropy: Tensor | null;
   sumPiSquared: Tensor | null;
+  /** Tokens that were not computed because rows share their prompts. */
+  sharedTokens: number;
 }
 
-/** Hidden states of one micro-batch after the decoder, and where its scored tokens are. */
+/** Hidden states that predict the scored tokens of one micro-batch, and where those are. */
 export function forwardRows(
   model: CausalLM,
   source: RowSource,
   rows: readonly number[],
+  options: { sharePrompts?: boolean } = {},
 ): { packed: PackedRows; hidden: Tensor } {
-  const packed = packRows(source, rows, model.device);
-  const context = new PackedAttention(packed.lengths, model.device);
-  const hidden = noGrad(() =>
-    scope(() => model.model.forward(packed.inputIds, context).indexSelect(0, packed.predictors)),
-  );
+  const packed = packRows(source, rows, packOptions(model, options.sharePrompts));
+  const context = new PackedAttention(packed.lengths, model.device, packed.prefixes);
+  const hidden = noGrad(() => scope(() => model.model.forward(packed.inputIds, context, packed.predictors)));
   context.dispose();
   return { packed, hidden };
 }
@@ -43,29 +54,24 @@ export function scoreBatch(model: CausalLM, batch: DataProto, options: ScoreOpti
     logProbs: made(),
     entropy: options.entropy ? made() : null,
     sumPiSquared: options.sumPiSquared ? made() : null,
+    sharedTokens: 0,
   };
   for (const rows of options.microBatches)
     scope(() => {
-      const { packed, hidden } = forwardRows(model, source, rows);
+      const { packed, hidden } = forwardRows(model, source, rows, options);
       const head = new nn.LogProbHead(hidden, model.headWeight, packed.targets, options);
       const index = nn.indexTensor(rows);
       const put = (target: Tensor | null, values: Tensor | null): void => {
         if (target && values) target.indexCopy_(0, index, unpack(values, packed).to('cpu'));
         values?.dispose();
       };
+      scores.sharedTokens += packed.sharedTokens;
       put(scores.logProbs, head.result.logProbs);
       put(scores.entropy, head.result.entropy);
       put(scores.sumPiSquared, head.result.sumPiSquared);
       packed.dispose();
     });
   return scores;
-}
-
-/** Rows in order, `size` at a time. */
-export function fixedMicroBatches(rows: readonly number[], size: number): number[][] {
-  const batches: number[][] = [];
-  for (let start = 0; start < rows.length; start += size) batches.push(rows.slice(start, start + size));
-  return batches;
 }
 
 /**

@@ -18,6 +18,11 @@ export class MetricList {
     this.add(totals);
   }
 
+  /** The sum of what was added under a name. */
+  total(name: string): number {
+    return (this.values.get(name) ?? []).reduce((sum, value) => sum + value, 0);
+  }
+
   lists(): Record<string, number[]> {
     return Object.fromEntries(this.values);
   }

@@ -8,6 +8,8 @@ import type { RowSource } from './packing.js';
 export interface UpdateOptions {
   temperature: number;
   recompute: boolean;
+  /** Compute a prompt that several rows of a micro-batch have once; so by default. */
+  sharePrompts?: boolean;
   /** Ranks that share this mini-batch. */
   dpSize: number;
   /** Sums a number over all ranks. */
@@ -60,12 +62,26 @@ export interface ScheduledOptimizer {
   rate(updates: number): number;
 }
 
+/** The keys of an `optim` group that are read. */
+export type OptimizerSettings = Pick<
+  PpoConfig['critic']['optim'],
+  | 'optimizer'
+  | 'lr'
+  | 'betas'
+  | 'eps'
+  | 'weight_decay'
+  | 'lr_warmup_steps'
+  | 'lr_warmup_steps_ratio'
+  | 'total_training_steps'
+  | 'min_lr_ratio'
+  | 'init_lr_ratio'
+  | 'num_cycles'
+  | 'stable_ratio'
+  | 'lr_scheduler_type'
+>;
+
 /** The optimizer over what is trained, with its schedule, from the keys of an `optim` group. */
-export function createOptimizer(
-  model: nn.Module,
-  optim: PpoConfig['critic']['optim'],
-  runSteps: number,
-): ScheduledOptimizer {
+export function createOptimizer(model: nn.Module, optim: OptimizerSettings, runSteps: number): ScheduledOptimizer {
   const kind = optim.optimizer.toLowerCase();
   if (kind === 'sgd')
     throw new UserError('optim.optimizer=SGD is not there; AdamW and Adam (without weight decay) are', { exitCode: 2 });
@@ -82,7 +98,7 @@ export function createOptimizer(
 }
 
 /** The factor on the learning rate of the update that comes after so many finished ones. */
-export function rateSchedule(optim: PpoConfig['critic']['optim'], runSteps: number): (updates: number) => number {
+export function rateSchedule(optim: OptimizerSettings, runSteps: number): (updates: number) => number {
   const totalSteps = Math.max(1, runSteps);
   const warmup = { totalSteps, warmupSteps: optim.lr_warmup_steps, warmupRatio: optim.lr_warmup_steps_ratio };
   const falling = { minLrRatio: optim.min_lr_ratio ?? 0, numCycles: optim.num_cycles };

@@ -1,8 +1,10 @@
 /**
  * From padded rows to packed tokens and back. A row is a left-padded prompt and a right-padded response; a model runs over the
- * real tokens of many rows laid end to end. The log-probability of response token j is read at the token before it.
+ * real tokens of many rows laid end to end. The log-probability of response token j is read at the token before it. A prompt
+ * that several rows have is laid once, and their responses go on from it: its tokens are computed once.
  */
 import { noGrad, scope, type Tensor, tensor, zeros } from '@verlet/torch';
+import type { ModelConfig } from '../models/config.js';
 import type { DataProto } from '../protocol/index.js';
 
 /** The columns that packing reads, copied out of the batch once. */
@@ -14,6 +16,8 @@ export interface RowSource {
   rows: number;
   width: number;
   responseWidth: number;
+  /** For each row the first one that has the same prompt. */
+  promptOf: Int32Array;
 }
 
 export function rowSource(batch: DataProto): RowSource {
@@ -24,7 +28,30 @@ export function rowSource(batch: DataProto): RowSource {
   const responseWidth = responses.size(1);
   const attentionMask = batch.tensor('attention_mask').toUint8Array();
   const responseMask = masked ? masked.toUint8Array() : tailOf(attentionMask, rows, width, responseWidth);
-  return { inputIds: inputIds.toInt32Array(), attentionMask, responseMask, rows, width, responseWidth };
+  const ids = inputIds.toInt32Array();
+  const promptOf = equalPrompts(ids, attentionMask, rows, width, width - responseWidth);
+  return { inputIds: ids, attentionMask, responseMask, rows, width, responseWidth, promptOf };
+}
+
+function equalPrompts(ids: Int32Array, mask: Uint8Array, rows: number, width: number, promptWidth: number): Int32Array {
+  const promptOf = new Int32Array(rows);
+  const byHash = new Map<number, number[]>();
+  for (let row = 0; row < rows; row++) {
+    const start = row * width;
+    let hash = 0;
+    for (let k = start; k < start + promptWidth; k++) hash = Math.imul(hash ^ (2 * ids[k]! + mask[k]!), 0x01000193);
+    const isEqual = (other: number): boolean => {
+      for (let k = 0; k < promptWidth; k++)
+        if (ids[start + k] !== ids[other * width + k] || mask[start + k] !== mask[other * width + k]) return false;
+      return true;
+    };
+    const known = byHash.get(hash);
+    const first = known?.find(isEqual);
+    promptOf[row] = first ?? row;
+    if (!known) byHash.set(hash, [row]);
+    else if (first === undefined) known.push(row);
+  }
+  return promptOf;
 }
 
 function tailOf(mask: Uint8Array, rows: number, width: number, tail: number): Uint8Array {
@@ -34,20 +61,54 @@ function tailOf(mask: Uint8Array, rows: number, width: number, tail: number): Ui
   return out;
 }
 
-/** Real tokens per row. */
-export function sequenceLengths(source: RowSource): number[] {
-  return Array.from({ length: source.rows }, (_, row) => {
-    let sum = 0;
-    for (let k = 0; k < source.width; k++) sum += source.attentionMask[row * source.width + k]!;
-    return sum;
-  });
+/** Real tokens of some columns of a row. */
+function realTokens({ attentionMask, width }: RowSource, row: number, from: number, to: number): number {
+  let count = 0;
+  for (let k = row * width + from; k < row * width + to; k++) count += attentionMask[k]!;
+  return count;
 }
 
+/** Real tokens per row. */
+export function sequenceLengths(source: RowSource): number[] {
+  return Array.from({ length: source.rows }, (_, row) => realTokens(source, row, 0, source.width));
+}
+
+/** Real tokens of each row's prompt. */
+export function promptLengths(source: RowSource): number[] {
+  return Array.from({ length: source.rows }, (_, row) =>
+    realTokens(source, row, 0, source.width - source.responseWidth),
+  );
+}
+
+export interface PackOptions {
+  device: string;
+  /** Lay a prompt that several rows have once. */
+  sharePrompts: boolean;
+  /** Where a row is longer than this, no prompt is shared. */
+  longestShared: number;
+}
+
+/** How rows are laid for a model. FlashAttention shares a prompt only among tokens that see all of it. */
+export function packOptions(model: { device: string; config: ModelConfig }, sharePrompts = true): PackOptions {
+  const windows = model.config.slidingWindows.map((window) => window ?? Number.POSITIVE_INFINITY);
+  const isCuda = model.device.startsWith('cuda');
+  return {
+    device: model.device,
+    sharePrompts,
+    longestShared: isCuda ? Math.min(Number.POSITIVE_INFINITY, ...windows) : Number.POSITIVE_INFINITY,
+  };
+}
+
+/** The metric that says how many tokens a mini-batch saved; it goes by this name for actor and critic. */
+export const SHARED_TOKENS = 'perf/shared_prompt_tokens';
+
 export interface PackedRows {
-  /** Real tokens of all rows, [tokens]. */
+  /** Tokens of all sequences, [tokens]. */
   inputIds: Tensor;
   lengths: number[];
-  /** Packed index of the hidden state that predicts each scored token, [scored]. */
+  /** For each sequence the number of the one that it goes on from, or -1; none when no prompt is shared. */
+  prefixes: number[];
+  /** Packed index of the hidden state that predicts each scored token, [scored]. The end of a shared prompt is there often. */
   predictors: Tensor;
   /** The scored tokens, [scored]. */
   targets: Tensor;
@@ -55,49 +116,114 @@ export interface PackedRows {
   places: Tensor;
   /** Places in the batch's own flattened [batch rows, responseWidth], for results that span micro-batches. */
   batchPlaces: Int32Array;
+  /** Prompt tokens that are not there because another row brought them. */
+  sharedTokens: number;
   rows: readonly number[];
   responseWidth: number;
   dispose(): void;
 }
 
-export function packRows(source: RowSource, rows: readonly number[], device: string): PackedRows {
-  const { width, responseWidth, attentionMask, responseMask, inputIds } = source;
-  const promptWidth = width - responseWidth;
-  const ids: number[] = [];
-  const lengths: number[] = [];
-  const predictors: number[] = [];
-  const targets: number[] = [];
-  const places: number[] = [];
-  const batchPlaces: number[] = [];
-  for (const [local, row] of rows.entries()) {
+/** Sequences as they are laid end to end. */
+class Layout {
+  readonly ids: number[] = [];
+  readonly lengths: number[] = [];
+  readonly prefixes: number[] = [];
+  readonly predictors: number[] = [];
+  readonly targets: number[] = [];
+  readonly places: number[] = [];
+  readonly batchPlaces: number[] = [];
+
+  constructor(private readonly source: RowSource) {}
+
+  /** The real tokens of columns `from` to `to` of a row as one sequence, which may go on from another. */
+  lay(row: number, local: number, from: number, to: number, prefix: { sequence: number; end: number } | null): void {
+    const { width, responseWidth, attentionMask, responseMask, inputIds } = this.source;
+    const { ids } = this;
     const start = ids.length;
-    for (let k = 0; k < width; k++) {
+    // A row without a prompt has nothing that predicts its first token.
+    let predictor = prefix ? prefix.end : -1;
+    for (let k = from; k < to; k++) {
       const at = row * width + k;
       if (attentionMask[at] === 0) continue;
-      const response = k - promptWidth;
-      // A row without a prompt has nothing that predicts its first token.
-      if (response >= 0 && responseMask[row * responseWidth + response] === 1 && ids.length > start) {
-        predictors.push(ids.length - 1);
-        targets.push(inputIds[at]!);
-        places.push(local * responseWidth + response);
-        batchPlaces.push(row * responseWidth + response);
+      const response = k - (width - responseWidth);
+      if (response >= 0 && responseMask[row * responseWidth + response] === 1 && predictor >= 0) {
+        this.predictors.push(predictor);
+        this.targets.push(inputIds[at]!);
+        this.places.push(local * responseWidth + response);
+        this.batchPlaces.push(row * responseWidth + response);
       }
-      ids.push(inputIds[at]!);
+      predictor = ids.push(inputIds[at]!) - 1;
     }
-    lengths.push(ids.length - start);
+    this.lengths.push(ids.length - start);
+    this.prefixes.push(prefix?.sequence ?? -1);
   }
-  const long = (values: number[]): Tensor => tensor(Int32Array.from(values), { dtype: 'int64', device }).keep();
-  const packed = { inputIds: long(ids), predictors: long(predictors), targets: long(targets), places: long(places) };
+}
+
+/**
+ * Lays shared prompts first, then their responses, then the other rows: so each of the three is one block of memory.
+ * In a group a row without a response has nothing to add.
+ */
+export function packRows(source: RowSource, rows: readonly number[], options: PackOptions): PackedRows {
+  const { width, responseWidth } = source;
+  const promptWidth = width - responseWidth;
+  const groups = options.sharePrompts ? sharedGroups(source, rows, options.longestShared) : [];
+  const layout = new Layout(source);
+  const prompts = groups.map((group, sequence) => {
+    const start = layout.ids.length;
+    layout.lay(rows[group[0]!]!, 0, 0, promptWidth, null);
+    const end = layout.ids.length - 1;
+    return { sequence, end, length: end + 1 - start };
+  });
+  const isLaid = new Uint8Array(rows.length);
+  let sharedTokens = 0;
+  for (const [k, group] of groups.entries()) {
+    for (const local of group) {
+      const row = rows[local]!;
+      if (realTokens(source, row, promptWidth, width) > 0) layout.lay(row, local, promptWidth, width, prompts[k]!);
+      isLaid[local] = 1;
+    }
+    sharedTokens += (group.length - 1) * prompts[k]!.length;
+  }
+  for (const [local, row] of rows.entries()) if (!isLaid[local]) layout.lay(row, local, 0, width, null);
+
+  const long = (values: number[]): Tensor =>
+    tensor(Int32Array.from(values), { dtype: 'int64', device: options.device }).keep();
+  const packed = {
+    inputIds: long(layout.ids),
+    predictors: long(layout.predictors),
+    targets: long(layout.targets),
+    places: long(layout.places),
+  };
   return {
     ...packed,
-    lengths,
-    batchPlaces: Int32Array.from(batchPlaces),
+    lengths: layout.lengths,
+    prefixes: groups.length > 0 ? layout.prefixes : [],
+    batchPlaces: Int32Array.from(layout.batchPlaces),
+    sharedTokens,
     rows,
     responseWidth,
     dispose: () => {
       for (const value of Object.values(packed)) value.dispose();
     },
   };
+}
+
+/** Rows (by their place in `rows`) that have one prompt, where at least two of them have a response to it. */
+function sharedGroups(source: RowSource, rows: readonly number[], longestShared: number): number[][] {
+  const promptWidth = source.width - source.responseWidth;
+  const byPrompt = new Map<number, number[]>();
+  for (const [local, row] of rows.entries()) {
+    if (realTokens(source, row, 0, source.width) > longestShared) return [];
+    const prompt = source.promptOf[row]!;
+    const group = byPrompt.get(prompt);
+    if (group) group.push(local);
+    else byPrompt.set(prompt, [local]);
+  }
+  const responses = (group: number[]): number =>
+    group.filter((local) => realTokens(source, rows[local]!, promptWidth, source.width) > 0).length;
+  return [...byPrompt]
+    .filter(([prompt, group]) => responses(group) > 1 && realTokens(source, prompt, 0, promptWidth) > 0)
+    .map(([, group]) => group);
 }
 
 /** Scored values [scored] back into [rows, responseWidth], zero elsewhere. */

@@ -1,5 +1,5 @@
 /** Supervised training: raise the log-probability of given tokens. The same packed pass and head as the policy's update. */
-import { type AdamW, clipGradNorm, full, nn, scope, type Tensor, tensor, zeros } from '@verlet/torch';
+import { type AdamW, clipGradNorm, full, nn, scope, type Tensor, tensor } from '@verlet/torch';
 import { PackedAttention } from '../models/attention.js';
 import type { CausalLM } from '../models/transformer.js';
 import { NonFiniteError } from './optimizer-step.js';
@@ -58,7 +58,7 @@ export function supervisedLoss(model: CausalLM, microBatches: readonly (readonly
     scope(() => {
       const packed = packExamples(examples, model.device);
       const context = new PackedAttention(packed.lengths, model.device);
-      const hidden = model.model.forward(packed.inputIds, context).indexSelect(0, packed.predictors);
+      const hidden = model.model.forward(packed.inputIds, context, packed.predictors);
       const head = new nn.LogProbHead(hidden.detach(), model.headWeight, packed.targets);
       sum -= head.result.logProbs.sum().item();
       count += packed.targets.numel;
@@ -83,20 +83,15 @@ export function supervisedStep(
     scope(() => {
       const packed = packExamples(examples, model.device);
       const context = new PackedAttention(packed.lengths, model.device);
-      const pass = model.model.forwardForTraining(packed.inputIds, context, { recompute: options.recompute });
-      const hidden = pass.hidden.indexSelect(0, packed.predictors);
-      const head = new nn.LogProbHead(hidden, model.headWeight, packed.targets, { train: true });
+      const pass = model.model.forwardForTraining(packed.inputIds, context, {
+        recompute: options.recompute,
+        rows: packed.predictors,
+      });
+      const head = new nn.LogProbHead(pass.hidden, model.headWeight, packed.targets, { train: true });
       loss -= head.result.logProbs.sum().item() / total;
       head.result.logProbs.dispose();
       const outer = full([packed.targets.numel], -1 / total, { device: model.device });
-      const gradHidden = head.backward(outer, null, model.headWeight);
-      pass.backward(
-        zeros(pass.hidden.shape, { dtype: gradHidden.dtype, device: model.device }).indexAdd_(
-          0,
-          packed.predictors,
-          gradHidden,
-        ),
-      );
+      pass.backward(head.backward(outer, null, model.headWeight));
       context.dispose();
     });
   const gradients = new Map<string, Tensor>();

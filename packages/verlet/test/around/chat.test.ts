@@ -68,3 +68,66 @@ describe('verlet chat', () => {
     expect(String(stdout)).toMatch(/\n$/);
   });
 });
+
+const python = process.env.VERLET_PYTHON ?? 'python3';
+const hasTerminals = spawnSync(python, ['-c', 'import pty'], { timeout: 20_000 }).status === 0;
+if (!hasTerminals) console.warn(`the chat in a terminal is not tested: ${python} has no module pty`);
+
+describe.skipIf(!hasTerminals)('verlet chat in a terminal', () => {
+  /** Pairs of what to wait for and what to type then; a "+" in front looks at what comes from now on only. */
+  let endless: string;
+  beforeAll(async () => {
+    endless = await makeTinyModel(path.join(root, 'endless'), { positions: 65_536 });
+  });
+  function inTerminal(steps: readonly [string, string][], ...more: string[]) {
+    const main = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+    const script = path.join(import.meta.dirname, 'terminal.py');
+    const words = [process.execPath, main, 'chat', endless, '--device', 'cpu', ...more];
+    const { status, stdout, stderr } = spawnSync(python, [script, JSON.stringify(steps), ...words], {
+      encoding: 'utf8',
+      timeout: 90_000,
+      env: { ...process.env, XDG_STATE_HOME: path.join(root, 'state'), TERM: 'xterm', OMP_NUM_THREADS: '1' },
+    });
+    expect(status, stderr).toBe(0);
+    return JSON.parse(stdout) as { shown: string; exitCode: number };
+  }
+  const [ctrlC, ctrlD, up] = ['\x03', '\x04', '\x1b[A'];
+
+  it('Ctrl-C ends an answer, clears a line, and leaves when pressed twice on an empty one', () => {
+    // A greedy answer of this model repeats itself up to the limit, which is a minute away.
+    const { shown, exitCode } = inTerminal(
+      [
+        ['> ', 'Hello\r'],
+        ['Hello\\s+\\S', ctrlC],
+        ['\\(interrupted\\)[\\s\\S]*> ', 'half a line'],
+        ['half a line', ctrlC],
+        ['+> ', ctrlC],
+        ['once more', ctrlC],
+      ],
+      ...['--max-tokens', '50000', '--max-model-length', '60000', '--temperature', '0'],
+    );
+    expect(shown).toContain('(interrupted)');
+    expect(exitCode).toBe(0);
+  });
+
+  it('takes a paste as one message, brings back the history of an earlier chat, and ends with Ctrl-D', () => {
+    const pasted = '\x1b[200~first\nsecond\x1b[201~';
+    const first = inTerminal([
+      ['> ', pasted],
+      ['first.second', `${ctrlC}`],
+      ['+> ', 'one\\\r'],
+      ['\\. ', `two${ctrlC}`],
+      ['+> ', '/system remembered\r'],
+      ['a new conversation with', ctrlD],
+    ]);
+    expect(first.exitCode).toBe(0);
+    expect(first.shown).toContain('first\u2424second');
+    expect(first.shown).not.toContain('200~');
+    const second = inTerminal([
+      ['> ', up],
+      ['/system remembered', ctrlC],
+      ['+> ', '/exit\r'],
+    ]);
+    expect(second.exitCode).toBe(0);
+  });
+});

@@ -58,6 +58,9 @@ const mean = (values: readonly number[]): number => values.reduce((a, b) => a + 
 describe('distill', () => {
   it.each([
     ['as a loss', [`${loss}.loss_mode=k2`]],
+    ['over all its tokens', [`${loss}.loss_mode=forward_kl_topk`, `${loss}.topk=400`]],
+    ['over its likeliest tokens', [`${loss}.loss_mode=forward_kl_topk_tail`, `${loss}.topk=64`]],
+    ['over its likeliest tokens reversed', [`${loss}.loss_mode=reverse_kl_topk_tail`, `${loss}.topk=64`]],
     ['as a reward', [`${loss}.loss_mode=k1`, `${loss}.use_policy_gradient=true`, `${loss}.loss_max_clamp=10`]],
   ])('brings the student closer to the teacher, %s', async (name, more) => {
     const kl = await divergences(name.replaceAll(' ', '-'), `${teacher}${at('teacher')}`, ...more);
@@ -90,11 +93,11 @@ describe('distill', () => {
       );
     expect(await wrong()).toContain('needs a teacher');
     expect(await wrong(`${teacher}./nowhere`)).toContain('nowhere');
-    expect(await wrong(`${teacher}${at('teacher')}`, `${loss}.loss_mode=forward_kl_topk`)).toContain(
-      'top-k forms are not',
-    );
+    expect(await wrong(`${teacher}${at('teacher')}`, `${loss}.loss_mode=sideways_kl`)).toContain('forward_kl_topk');
+    const topK = [`${loss}.loss_mode=forward_kl_topk`, `${loss}.use_policy_gradient=true`];
+    expect(await wrong(`${teacher}${at('teacher')}`, ...topK)).toContain('is a loss');
     expect(await wrong(`${teacher}${at('teacher')}`, `${loss}.loss_max_clamp=1`)).toContain(
-      'use_policy_gradient=true only',
+      'use_policy_gradient=true or a top-k loss_mode only',
     );
     expect(await wrong(`${teacher}${at('teacher')}`, 'actor_rollout_ref.actor.use_kl_loss=true')).toContain(
       'takes the place',

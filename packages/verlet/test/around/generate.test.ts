@@ -1,7 +1,9 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { runCommandLine } from '../../src/cli/frame.js';
 import { openTable, type Row, writeParquet } from '../../src/data/index.js';
 import { estimate, finalAnswer, interval, majorityAtK, passAtK } from '../../src/trainer/evaluate/index.js';
 import { makeTinyModel, temporaryFolder, verlet } from './tiny-model.js';
@@ -126,7 +128,29 @@ describe('verlet generate', () => {
     const answers = async (name: string) => (await rowsOf(at(name))).map(({ responses }) => responses);
     expect(await answers('adapter.jsonl')).toEqual(await answers('merged.jsonl'));
     expect(await answers('adapter.jsonl')).not.toEqual(await answers('base.jsonl'));
+
+    const served = new AbortController();
+    const lines: string[] = [];
+    const serving = runCommandLine(['serve', at('lora'), '--port', '0', '--device', 'cpu'], {
+      io: { print: (line) => lines.push(line), note: () => {} },
+      signal: served.signal,
+    });
+    await vi.waitFor(() => expect(lines).toHaveLength(1), { timeout: 30_000 });
+    const response = await fetch(`${/http:\S+/.exec(lines[0]!)![0]}/models`);
+    expect(await response.json()).toMatchObject({ data: [{ id: 'lora' }] });
+    served.abort();
+    expect(await serving).toBe(0);
   });
+
+  it('holds no responses in memory', () => {
+    // 150 MB of responses go through a process that has 96 MB for its objects.
+    const { status, stderr } = spawnSync(
+      process.execPath,
+      ['--max-old-space-size=96', '--import', 'tsx', path.join(import.meta.dirname, 'many-responses.ts'), at('many')],
+      { encoding: 'utf8', timeout: 120_000 },
+    );
+    expect(status, stderr).toBe(0);
+  }, 130_000);
 });
 
 describe('estimates', () => {

@@ -2,8 +2,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { composeConfig } from '../../src/config/index.js';
 import { loadRewardModel } from '../../src/models/index.js';
-import { PairDataset, PREFERENCE_DEFAULTS, preferenceLoss, rankingLoss } from '../../src/trainer/preference/index.js';
+import { PairDataset, preferenceLoss, preferenceSettings, rankingLoss } from '../../src/trainer/preference/index.js';
 import { loadTokenizer, makeTinyModel, temporaryFolder, verlet } from './tiny-model.js';
 
 const root = temporaryFolder('preference');
@@ -25,8 +26,7 @@ beforeAll(async () => {
 const run = (objective: string, name: string, ...more: string[]) =>
   verlet([
     'sft',
-    '--objective',
-    objective,
+    `objective.name=${objective}`,
     `data.train_files=${file('pairs.jsonl')}`,
     `data.val_files=${file('pairs.jsonl')}`,
     `model.partial_pretrain=${model}`,
@@ -88,7 +88,12 @@ describe('losses', () => {
 
 describe('pairs', () => {
   const options = {
-    settings: { ...PREFERENCE_DEFAULTS, objective: 'dpo' as const },
+    settings: preferenceSettings(
+      composeConfig({
+        kind: 'sft',
+        overrides: ['objective.name=dpo', 'data.train_files=x', 'model.partial_pretrain=x'],
+      }).config,
+    ),
     maxLength: 256,
     maxSamples: -1,
   };
@@ -141,7 +146,7 @@ describe('pairs', () => {
   });
 });
 
-describe('verlet sft --objective', () => {
+describe('verlet sft objective.name', () => {
   it.each([
     ['full', []],
     ['lora', ['model.lora_rank=4']],
@@ -157,7 +162,7 @@ describe('verlet sft --objective', () => {
   });
 
   it('reward_model scores the chosen answers higher, also once it is loaded again', async () => {
-    const { exitCode, noted } = await run('reward_model', 'reward', '--center-rewards', '0.01');
+    const { exitCode, noted } = await run('reward_model', 'reward', 'objective.center_rewards_coef=0.01');
     expect([exitCode, noted]).toEqual([0, '']);
     const metrics = metricsOf('reward');
     expect(metrics.at(-1)!['train/loss']).toBeLessThan(metrics[0]!['train/loss']!);
@@ -170,6 +175,8 @@ describe('verlet sft --objective', () => {
     const [better, worse] = await loaded.scoreConversations([ask('Yes.'), ask('No, not at all.')]);
     loaded.dispose();
     expect(better).toBeGreaterThan(worse!);
+    expect((await verlet(['chat', file('reward')])).noted).toContain('it scores answers and cannot give any');
+    expect(readFileSync(file('reward/report.md'), 'utf8')).toContain('reward_model.enable=true');
   });
 
   it('goes on after an interruption with the same bits', async () => {
@@ -178,7 +185,7 @@ describe('verlet sft --objective', () => {
     controller.abort();
     for (const objective of ['dpo', 'reward_model']) {
       const whole = objective === 'dpo' ? 'full' : 'reward';
-      const more = objective === 'dpo' ? [] : ['--center-rewards', '0.01'];
+      const more = objective === 'dpo' ? [] : ['objective.center_rewards_coef=0.01'];
       const words = [
         'sft',
         '--objective',
@@ -202,8 +209,10 @@ describe('verlet sft --objective', () => {
   });
 
   it('refuses settings that make no sense', async () => {
-    expect((await run('dpo', 'wrong', '--beta', '0')).noted).toContain('beta must be above 0');
-    expect((await run('dpo', 'wrong', '--loss-type', 'ipo', '--label-smoothing', '0.1')).noted).toContain('goes with');
+    const noted = async (...words: string[]) => (await run('dpo', 'wrong', ...words)).noted;
+    expect(await noted('objective.beta=0')).toContain('objective.beta');
+    expect(await noted('objective.loss_type=ipo', 'objective.label_smoothing=0.1')).toContain('goes with');
+    expect(await noted('objective.rejected_key=chosen')).toContain('the same column "chosen"');
     expect((await run('nothing', 'wrong')).exitCode).toBe(2);
   });
 });

@@ -71,6 +71,9 @@ describe('verlet sft', () => {
     expect(metrics[11]!['val/loss']).toBeLessThan(metrics[2]!['val/loss']!);
     const folder = path.join(root, 'plain/global_step_12/actor/huggingface');
     expect(readdirSync(folder)).toEqual(expect.arrayContaining(['config.json', 'model.safetensors', 'tokenizer.json']));
+    const report = readFileSync(path.join(root, 'plain/report.md'), 'utf8');
+    expect(report).toMatch(/loss[\s\S]*held-out loss[\s\S]*verlet chat .*global_step_12\/actor\/huggingface/);
+    expect(printed).toContain('report.html');
   });
 
   it('goes on after an interruption with the same bits', async () => {

@@ -19,7 +19,13 @@ export function temporaryFolder(name: string): string {
   return folder;
 }
 
-export async function makeTinyModel(folder: string, options: { seed?: number; layers?: number } = {}): Promise<string> {
+interface TinyModelOptions {
+  seed?: number;
+  layers?: number;
+  positions?: number;
+}
+
+export async function makeTinyModel(folder: string, options: TinyModelOptions = {}): Promise<string> {
   const tokenizer = await trainBpe(CORPUS, {
     vocabSize: 320,
     folder,
@@ -36,7 +42,7 @@ export async function makeTinyModel(folder: string, options: { seed?: number; la
     num_hidden_layers: options.layers ?? 2,
     intermediate_size: 64,
     vocab_size: tokenizer.vocabSize,
-    max_position_embeddings: 512,
+    max_position_embeddings: options.positions ?? 512,
     rms_norm_eps: 1e-6,
     rope_theta: 10000,
     tie_word_embeddings: true,

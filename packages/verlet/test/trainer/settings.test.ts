@@ -1,14 +1,16 @@
 /** Settings whose effect is seen only in a whole run. */
-import { cpSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { liveTensors, manualSeed, noGrad, saveSafetensors } from '@verlet/torch';
 import { beforeAll, expect, it } from 'vitest';
 import { loadCausalLM, loadValueModel, saveCausalLM } from '../../src/models/index.js';
 import { Tokenizer } from '../../src/models/tokenizer/index.js';
-import { configureSharedSandbox, sharedSandbox } from '../../src/rewards/index.js';
+import { configureSharedSandbox, createRewardInput, sharedSandbox } from '../../src/rewards/index.js';
 import { loadEngine, startServer } from '../../src/rollout/index.js';
+import { openReward } from '../../src/trainer/reward-setup.js';
 import { train } from '../../src/trainer/train.js';
 import { countsDigits, type TinySetup, tinySetup } from './tiny.js';
 
@@ -233,4 +235,58 @@ it('a sandbox service named in the configuration runs the code of rewards', asyn
   } finally {
     await configureSharedSandbox({});
   }
+});
+
+it("custom_chat_template takes the place of the tokenizer's, goes with the checkpoint, and shows tools that then count", async () => {
+  const file = path.join(tiny.folder, 'template.jinja');
+  const tools = '{% if tools %}0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5{% endif %}';
+  writeFileSync(file, `${tools}#### {% for m in messages %}{{ m.content }}{% endfor %}`);
+  const template = `actor_rollout_ref.model.custom_chat_template=${file}`;
+  const run = path.join(tiny.folder, 'templated');
+  const folder = `trainer.default_local_dir=${run}`;
+  const rollouts = path.join(tiny.folder, 'templated-rollouts');
+  const once = ['trainer.total_training_steps=1', 'trainer.save_freq=1', `trainer.rollout_data_dir=${rollouts}`];
+  await train({ config: tiny.config(template, folder, ...once), reward: countsDigits });
+  const [line] = readFileSync(path.join(rollouts, '1.jsonl'), 'utf8').split('\n');
+  expect((JSON.parse(line!) as { input: string }).input).toMatch(/^####/);
+  const saved = path.join(run, 'global_step_1/actor/huggingface/chat_template.jinja');
+  expect(readFileSync(saved, 'utf8')).toBe(readFileSync(file, 'utf8'));
+
+  const own = fileURLToPath(new URL('./faulty-tools.mjs', import.meta.url));
+  const toolsToo = tiny.config(template, folder, `actor_rollout_ref.rollout.multi_turn.function_tool_path=${own}`);
+  await expect(train({ config: toolsToo, reward: countsDigits })).rejects.toThrow(/max_prompt_length/);
+});
+
+it('override_config changes the model that is trained, and is refused where weights do not fit it', async () => {
+  const run = (name: string, ...more: string[]) =>
+    train({
+      config: tiny.config(
+        'algorithm.adv_estimator=gae',
+        'trainer.total_training_steps=1',
+        'trainer.save_freq=1',
+        `trainer.default_local_dir=${tiny.folder}/${name}`,
+        ...more,
+      ),
+      reward: countsDigits,
+    });
+  await run('overridden', '+actor_rollout_ref.model.override_config.rope_theta=5000');
+  const config = path.join(tiny.folder, 'overridden/global_step_1/actor/huggingface/config.json');
+  expect((JSON.parse(readFileSync(config, 'utf8')) as { rope_theta: number }).rope_theta).toBe(5000);
+  await expect(run('misfit', '+critic.model.override_config.hidden_size=64')).rejects.toThrow(/shape|size/);
+});
+
+it("Search-R1's scores of form grade its data sources by form too", async () => {
+  const config = tiny.config('reward_model.structure_format_score=0.2', 'reward_model.retrieval_score=0.1');
+  const tokenizer = await Tokenizer.load(tiny.model);
+  const { manager } = await openReward(config, tokenizer, () => null as never, {});
+  const asked = (data_source: string, solution_str: string, ground_truth: unknown) =>
+    createRewardInput({ data_source, solution_str, ground_truth } as never);
+  const wellFormed = '<think>hm</think><search>x</search><information>it is 4</information><think>so</think>';
+  const samples = await manager.score([
+    asked('searchR1_nq', `${wellFormed}<answer>5</answer>`, { target: ['4'] }),
+    asked('searchR1_nq', '<answer>4</answer>', { target: ['4'] }),
+    asked('openai/gsm8k', '#### 4', '4'),
+  ]);
+  expect(samples.map(({ score }) => Number(score.toFixed(6)))).toEqual([0.3, 0.8, 1]);
+  await manager.close();
 });

@@ -13,6 +13,8 @@ export interface RecordedCall {
   result: ChatResult;
   /** The turn was ended by a sampled end token. */
   closed: boolean;
+  /** From the engine's queue to the last token. */
+  seconds: number;
   hasChildren: boolean;
 }
 

@@ -1,8 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto';
+import { withCallHints } from '../../rollout/server/call-hints.js';
 import type { Engine, Generation, GenerationOutput } from '../../rollout/types.js';
 import { IncrementalChatTemplate, TemplateCache } from '../chat-template.js';
-import { splitReasoning, toolParser } from '../tools/parsers/index.js';
-import { flattenSegments, type TrajectoryIdentity } from '../trajectory.js';
+import { splitReasoning, type ToolParser, toolParser } from '../tools/parsers/index.js';
+import { flattenSegments, type TrajectoryIdentity, TrajectoryRecorder } from '../trajectory.js';
 import { mixedSeed } from '../turn-noise.js';
 import {
   type AgentConfig,
@@ -12,11 +13,12 @@ import {
   resolveAgentConfig,
   type ToolSchema,
   type Trajectory,
-  withoutUndefined,
 } from '../types.js';
 import { CallTree, pathTo, type RecordedCall, segmentsOf } from './call-tree.js';
 import { currentAgentName } from './context.js';
-import { type ChatCall, type ChatResult, ContextOverflowError, type RunningChat } from './types.js';
+import { ownSampling } from './own-sampling.js';
+import { overflow, type Place, withForcedCall } from './place.js';
+import { type ChatCall, type ChatResult, RolloutOverError, type RunningChat } from './types.js';
 
 export interface CaptureSessionOptions {
   engine: Engine;
@@ -24,8 +26,8 @@ export interface CaptureSessionOptions {
   config?: AgentConfigInput;
   /** Who the trajectories belong to. */
   identity?: Partial<TrajectoryIdentity>;
-  /** Awaited before every call: lets a weight update pass. */
-  gate?: () => Promise<void>;
+  /** Awaited before every call: lets a weight update pass. Must give up when the signal fires: nobody waits any more. */
+  gate?: (signal?: AbortSignal) => Promise<void>;
   templateCache?: TemplateCache;
 }
 
@@ -40,8 +42,11 @@ export class CaptureSession {
   private readonly identity: TrajectoryIdentity;
   private readonly templates = new Map<RecordedCall, IncrementalChatTemplate>();
   private readonly templateCache: TemplateCache;
+  private readonly parser: ToolParser;
+  private readonly forcedPrefix: ((name?: string) => string) | undefined;
   private readonly timesAsked = new Map<string, number>();
   private numAborted = 0;
+  private numOverruled = 0;
   private isFinished = false;
 
   constructor(private readonly options: CaptureSessionOptions) {
@@ -49,6 +54,8 @@ export class CaptureSession {
     this.identity = { id: randomUUID(), rowIndex: 0, sampleIndex: 0, agentName: 'program', ...options.identity };
     this.templateCache = options.templateCache ?? new TemplateCache();
     this.id = this.identity.id;
+    this.parser = toolParser(this.config.format);
+    this.forcedPrefix = withCallHints(this.parser).forcedPrefix;
   }
 
   async chat(call: ChatCall): Promise<ChatResult> {
@@ -57,12 +64,15 @@ export class CaptureSession {
 
   /** Starts a call and gives access to its tokens while they are sampled. */
   async begin(call: ChatCall): Promise<RunningChat> {
-    await this.options.gate?.();
-    if (this.isFinished)
-      throw new Error(`the rollout ${this.id} is over: calls after the program's end are not recorded`);
+    this.assertOpen();
+    await this.options.gate?.(call.signal);
+    // The program may have ended, or run out of time, while its call was held.
+    this.assertOpen();
     const tools = call.tools ?? [];
-    const place = this.placeOf(call.messages, tools);
-    const sampling = { ...this.config.sampling, ...withoutUndefined(call.sampling ?? {}) };
+    const place = withForcedCall(this.placeOf(call.messages, tools), this.forcedText(call), this.options.tokenizer);
+    const { own, isOverruled } = ownSampling(call.sampling, this.config);
+    if (isOverruled) this.numOverruled++;
+    const sampling = { ...this.config.sampling, ...own };
     const maxTokens = Math.min(sampling.maxTokens ?? Number.POSITIVE_INFINITY, place.room);
     const generation = this.options.engine.submit({
       promptIds: place.promptIds,
@@ -76,6 +86,22 @@ export class CaptureSession {
     // Whoever streams may never look at the result.
     result.catch(() => {});
     return { id, promptIds: place.promptIds, tokens: generation, result };
+  }
+
+  get canForceCalls(): boolean {
+    return this.forcedPrefix !== undefined;
+  }
+
+  /** Calls are forced by beginning one on the model's behalf: what it then writes can only complete it. */
+  private forcedText({ toolChoice, tools }: ChatCall): string {
+    if (!toolChoice || !tools?.length) return '';
+    if (!this.forcedPrefix)
+      throw new RangeError(`calls in the format ${this.config.format} cannot be forced; leave toolChoice out`);
+    return this.forcedPrefix(toolChoice === 'required' ? undefined : toolChoice.name);
+  }
+
+  private assertOpen(): void {
+    if (this.isFinished) throw new RolloutOverError(this.id);
   }
 
   get calls(): readonly RecordedCall[] {
@@ -98,6 +124,26 @@ export class CaptureSession {
     });
   }
 
+  /** The record of a program that never asked: the prompt it was given, and no response. */
+  silentTrajectory(messages: readonly ChatMessage[]): Trajectory {
+    const recorder = new TrajectoryRecorder(this.identity);
+    const { applyChatTemplateKwargs, maxPromptLength } = this.config;
+    try {
+      const { tokenizer } = this.options;
+      const template = new IncrementalChatTemplate(
+        tokenizer,
+        messages,
+        [],
+        applyChatTemplateKwargs,
+        this.templateCache,
+      );
+      recorder.promptIds = template.promptIds().slice(-maxPromptLength);
+    } catch {
+      // A prompt that is no conversation is the program's own affair; there is nothing to show then.
+    }
+    return recorder.build([...messages], 'stop');
+  }
+
   /**
    * Noise is a function of seed, sample and position in the output. A program that asks the same thing twice would be told the
    * same thing twice, and a conversation that goes on would go on with the noise it began with: every repetition and every
@@ -113,7 +159,7 @@ export class CaptureSession {
     return { seed: mixedSeed(this.config.sampling.seed ?? 0, asked + repetition * 1_000_003) };
   }
 
-  private placeOf(messages: readonly ChatMessage[], tools: readonly ToolSchema[]) {
+  private placeOf(messages: readonly ChatMessage[], tools: readonly ToolSchema[]): Place {
     const { engine, tokenizer } = this.options;
     const found = this.tree.findParent(messages, tools);
     if (!found) {
@@ -126,9 +172,13 @@ export class CaptureSession {
       );
       const promptIds = template.promptIds();
       const limit = Math.min(this.config.maxPromptLength, engine.maxModelLength - 1);
-      if (promptIds.length > limit) throw overflow(`the prompt has ${promptIds.length} tokens, the limit is ${limit}`);
+      if (promptIds.length > limit)
+        throw overflow(
+          `the prompt has ${promptIds.length} tokens (system message and tools included), the limit is ${limit}; ` +
+            'raise data.max_prompt_length',
+        );
       const room = Math.min(this.config.responseLength, engine.maxModelLength - promptIds.length);
-      return { parent: undefined, template, injectedIds: promptIds, promptIds, reused: 0, room };
+      return { parent: undefined, template, injectedIds: promptIds, promptIds, reused: 0, room, forced: '' };
     }
     const { parent, added } = found;
     const root = pathTo(parent)[0]!;
@@ -140,10 +190,11 @@ export class CaptureSession {
     const room = Math.min(this.config.responseLength - response, engine.maxModelLength - promptIds.length);
     if (room <= 0) {
       throw overflow(
-        `${promptIds.length} tokens so far, ${response} of them after the first prompt; the response may have ${this.config.responseLength}`,
+        `${promptIds.length} tokens so far, ${response} of them after the first prompt, where answers and tool results ` +
+          `together may have ${this.config.responseLength}; raise data.max_response_length, or shorten what tools return`,
       );
     }
-    return { parent, template, injectedIds, promptIds, reused: before.length, room };
+    return { parent, template, injectedIds, promptIds, reused: before.length, room, forced: '' };
   }
 
   private async record(
@@ -151,11 +202,13 @@ export class CaptureSession {
     agent: string,
     messages: readonly ChatMessage[],
     tools: readonly ToolSchema[],
-    place: ReturnType<CaptureSession['placeOf']>,
+    place: Place,
     generation: Generation,
   ): Promise<ChatResult> {
+    const started = performance.now();
     const output = await generation.output;
-    const { result, closed } = this.read(id, output, place.promptIds, place.reused, tools);
+    const seconds = (performance.now() - started) / 1000;
+    const { result, closed } = this.read(id, output, place, tools);
     if (result.finishReason === 'abort') {
       // Nobody saw the answer, so nothing can go on from it.
       this.numAborted++;
@@ -170,6 +223,7 @@ export class CaptureSession {
       injectedIds: place.injectedIds,
       result,
       closed,
+      seconds,
       hasChildren: false,
     };
     this.tree.add(call, tools);
@@ -180,12 +234,11 @@ export class CaptureSession {
   private read(
     id: string,
     output: GenerationOutput,
-    promptIds: number[],
-    reused: number,
+    { promptIds, reused, forced }: Place,
     tools: readonly ToolSchema[],
   ) {
+    const { parser } = this;
     const { tokenizer } = this.options;
-    const parser = toolParser(this.config.format);
     const { tokenIds, logProbs, weightVersions, numCachedTokens } = output;
     const lastId = tokenIds.at(-1);
     const closed =
@@ -196,7 +249,7 @@ export class CaptureSession {
     const raw = tokenizer.decode(closed ? tokenIds.slice(0, -1) : tokenIds, {
       skipSpecialTokens: !parser.needsSpecialTokens,
     });
-    const { reasoning, answer } = splitReasoning(raw);
+    const { reasoning, answer } = splitReasoning(forced + raw);
     const parsed = tools.length > 0 ? parser.parse(answer, tools) : { content: answer, calls: [], malformed: [] };
     const isUnreadable = parsed.malformed.length > 0 && parsed.calls.length === 0;
     const finishReason =
@@ -242,17 +295,19 @@ export class CaptureSession {
       rewards: { ...rewards },
       rewardScore: values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0),
       endReason: last.result.finishReason === 'length' ? 'response_length' : 'stop',
-      timing: { generate_sequences: 0, tool_calls: 0, compute_score: 0 },
+      timing: { generate_sequences: sumOf(path, ({ seconds }) => seconds), tool_calls: 0, compute_score: 0 },
       metrics: {
         calls: path.length,
-        reused_tokens: path.reduce((sum, { result }) => sum + result.numReusedTokens, 0),
+        tool_calls: sumOf(path, ({ result }) => result.toolCalls.length),
+        reused_tokens: sumOf(path, ({ result }) => result.numReusedTokens),
         aborted_calls: this.numAborted,
+        overruled_calls: this.numOverruled,
       },
       extraFields: { rollout_id: this.identity.id, trajectory_index: index, trajectory_count: count },
     };
   }
 }
 
-function overflow(what: string): ContextOverflowError {
-  return new ContextOverflowError(`This conversation is too long for the policy: ${what}`);
+function sumOf(path: readonly RecordedCall[], numberOf: (call: RecordedCall) => number): number {
+  return path.reduce((sum, call) => sum + numberOf(call), 0);
 }

@@ -189,6 +189,31 @@ describe('noise', () => {
   });
 });
 
+describe('sampling that a program asks for', () => {
+  const asked = { temperature: 0, topP: 0.5, maxTokens: 5, stop: ['!'] };
+  const samplingOf = async (programSampling: 'program' | 'rollout') => {
+    const { options } = policy;
+    const other = new Policy({ ...options, config: { ...options.config, programSampling } });
+    const rows = [{ prompt: [user('Hi')], sampling: { temperature: 0.7 } }];
+    const { trajectories } = await runPrograms(other, rows, async (row, { session }) => {
+      await session.chat({ messages: row.prompt, sampling: { temperature: 0.7 } });
+      await session.chat({ messages: [user('Ho')], sampling: asked });
+    });
+    return { sampling: engine.requests.at(-1)!.sampling, overruled: trajectories[0]!.metrics.overruled_calls };
+  };
+
+  it('is its own where nothing is trained', async () => {
+    expect(await samplingOf('program')).toMatchObject({ sampling: asked, overruled: 0 });
+  });
+
+  it('does not change the distribution in training; what was overruled is counted', async () => {
+    const { sampling, overruled } = await samplingOf('rollout');
+    expect(sampling).toMatchObject({ temperature: 0.7, maxTokens: 5, stop: ['!'] });
+    expect(sampling!.topP ?? 1).toBe(1);
+    expect(overruled).toBe(1);
+  });
+});
+
 describe('limits', () => {
   it('a conversation that does not fit is refused with the code agents know', async () => {
     const session = policy.openSession();
@@ -281,6 +306,24 @@ describe('an agent of the Vercel AI SDK', () => {
     });
     expect(trajectories).toHaveLength(1);
     expect(trajectories[0]).toMatchObject({ rewards: { exact: 1, length: 0.5 }, rewardScore: 1.5, assistantTurns: 2 });
+  });
+
+  it('may insist on a tool call: its beginning is context, its arguments are sampled', async () => {
+    const session = policy.openSession();
+    script = (prompt) =>
+      prompt.endsWith('{"name": "add", "arguments": ') ? '{"a": 1, "b": 2}}\n</tool_call>' : 'no call';
+    const { toolCalls } = await policy.run(session, () =>
+      generateText({
+        model: policy.languageModel(),
+        prompt: 'Add',
+        tools: { add: addTool },
+        toolChoice: { type: 'tool', toolName: 'add' },
+      }),
+    );
+    expect(toolCalls).toMatchObject([{ toolName: 'add', input: { a: 1, b: 2 } }]);
+    const [trajectory] = session.finish();
+    expect(story(trajectory!)).toBe('{"a": 1, "b": 2}}\n</tool_call><|im_end|>');
+    expect(tokenizer.decode(trajectory!.promptIds)).toMatch(/"arguments": $/);
   });
 
   it('hands out token ids and log-probs to whoever asks', async () => {

@@ -6,8 +6,10 @@ export {
   type AgentProgram,
   Policy,
   type PolicyOptions,
+  PROGRAM_COUNTS,
   type ProgramBatch,
   type ProgramContext,
+  type ProgramOptions,
   runPrograms,
 } from './policy.js';
 export {
@@ -15,5 +17,6 @@ export {
   type ChatCall,
   type ChatResult,
   ContextOverflowError,
+  RolloutOverError,
   type RunningChat,
 } from './types.js';

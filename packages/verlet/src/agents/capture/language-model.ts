@@ -20,19 +20,21 @@ export function captureLanguageModel(modelId: string, sessionOf: () => CaptureSe
     modelId,
     supportedUrls: {},
     async doGenerate(options): Promise<LanguageModelV3GenerateResult> {
-      const result = await sessionOf().chat(chatCallOf(options));
+      const session = sessionOf();
+      const result = await session.chat(chatCallOf(options, session));
       return {
         content: contentOf(result),
         finishReason: finishReasonOf(result),
         usage: usageOf(result),
-        warnings: warningsOf(options),
+        warnings: warningsOf(options, session),
         response: { id: result.id, modelId, timestamp: new Date() },
         providerMetadata: metadataOf(result),
       };
     },
     async doStream(options): Promise<LanguageModelV3StreamResult> {
-      const running = await sessionOf().begin(chatCallOf(options));
-      const parts = streamParts(running.result, modelId, warningsOf(options));
+      const session = sessionOf();
+      const running = await session.begin(chatCallOf(options, session));
+      const parts = streamParts(running.result, modelId, warningsOf(options, session));
       return { stream: ReadableStream.from(parts) as unknown as LanguageModelV3StreamResult['stream'] };
     },
   };
@@ -66,8 +68,11 @@ async function* streamParts(
   };
 }
 
-function chatCallOf(options: LanguageModelV3CallOptions): ChatCall {
+function chatCallOf(options: LanguageModelV3CallOptions, { canForceCalls }: CaptureSession): ChatCall {
+  const { toolChoice } = options;
   return {
+    ...(canForceCalls && toolChoice?.type === 'required' ? { toolChoice: 'required' as const } : {}),
+    ...(canForceCalls && toolChoice?.type === 'tool' ? { toolChoice: { name: toolChoice.toolName } } : {}),
     messages: chatMessagesOf(options.prompt),
     tools: toolSchemasOf(options),
     sampling: samplingOf(options),
@@ -109,7 +114,10 @@ function metadataOf({ id, promptIds, tokenIds, logProbs, weightVersions }: ChatR
   return { verlet: { id, promptTokenIds: promptIds, tokenIds, logProbs, weightVersions } };
 }
 
-function warningsOf({ responseFormat, toolChoice }: LanguageModelV3CallOptions): SharedV3Warning[] {
+function warningsOf(
+  { responseFormat, toolChoice }: LanguageModelV3CallOptions,
+  { canForceCalls }: CaptureSession,
+): SharedV3Warning[] {
   const warnings: SharedV3Warning[] = [];
   if (responseFormat?.type === 'json') {
     warnings.push({
@@ -118,7 +126,7 @@ function warningsOf({ responseFormat, toolChoice }: LanguageModelV3CallOptions):
       details: 'sampling is not constrained to the schema',
     });
   }
-  if (toolChoice && toolChoice.type !== 'auto')
+  if (toolChoice && toolChoice.type !== 'auto' && toolChoice.type !== 'none' && !canForceCalls)
     warnings.push({ type: 'unsupported', feature: `toolChoice ${toolChoice.type}` });
   return warnings;
 }

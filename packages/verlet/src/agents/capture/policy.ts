@@ -26,6 +26,8 @@ export interface PolicyOptions {
 
 /** The model in training as other programs see it. */
 export class Policy {
+  /** Calls that wait for an update to pass. */
+  heldCalls = 0;
   private held: { promise: Promise<void>; resume: () => void } | undefined;
 
   constructor(readonly options: PolicyOptions) {}
@@ -54,13 +56,31 @@ export class Policy {
       tokenizer,
       identity,
       config: { ...config, sampling: { ...config?.sampling, ...sampling } },
-      gate: () => this.held?.promise ?? Promise.resolve(),
+      gate: (signal) => this.passed(signal),
     });
   }
 
   /** Runs code inside a rollout: every call to `languageModel()` made in it, however deep, is recorded in the session. */
   run<T>(session: CaptureSession, work: () => T): T {
     return runInCapture(session, work);
+  }
+
+  /** When calls may go on. A caller that goes away meanwhile, or whose time is up, is not kept waiting. */
+  private async passed(signal?: AbortSignal): Promise<void> {
+    while (this.held) {
+      signal?.throwIfAborted();
+      const { promise } = this.held;
+      this.heldCalls++;
+      await new Promise<void>((resolve) => {
+        const goOn = () => {
+          signal?.removeEventListener('abort', goOn);
+          resolve();
+        };
+        signal?.addEventListener('abort', goOn, { once: true });
+        void promise.then(goOn);
+      });
+      this.heldCalls--;
+    }
   }
 
   /** Lets new calls wait (weights are being updated) until the returned function is called. */
@@ -88,9 +108,22 @@ export interface ProgramContext {
 /** Somebody's agent. What it returns is the reward of the rollout: a number, channels, or nothing. */
 export type AgentProgram = (row: AgentRow, context: ProgramContext) => Promise<RewardValue | undefined> | Promise<void>;
 
+/** Metrics of `runPrograms` that count runs: those of several batches add up. */
+export const PROGRAM_COUNTS = ['agent/programs', 'agent/program_errors', 'agent/programs_without_calls'] as const;
+
 export interface ProgramBatch extends AgentBatch {
   /** What the programs that failed said, with their rows. */
   errors: string[];
+}
+
+export interface ProgramOptions {
+  signal?: AbortSignal;
+  agentName?: string;
+  /**
+   * Rows whose program never asked the policy get a trajectory without a response: nothing to learn from, but a result that
+   * validation has to count.
+   */
+  keepSilent?: boolean;
 }
 
 /**
@@ -101,7 +134,7 @@ export async function runPrograms(
   policy: Policy,
   rows: readonly AgentRow[],
   program: AgentProgram,
-  options: { signal?: AbortSignal; agentName?: string } = {},
+  options: ProgramOptions = {},
 ): Promise<ProgramBatch> {
   const config = resolveAgentConfig(policy.options.config);
   const groups = await mapConcurrently(rows, config.maxConcurrentTrajectories, (row, rowIndex) =>
@@ -109,15 +142,15 @@ export async function runPrograms(
   );
   const trajectories = groups.flatMap((group) => group.trajectories);
   const failed = groups.filter(({ error }) => error !== undefined);
-  const silent = groups.filter((group) => group.trajectories.length === 0);
+  const silent = groups.filter(({ isSilent }) => isSilent);
+  const counts: Record<(typeof PROGRAM_COUNTS)[number], number> = {
+    'agent/programs': groups.length,
+    'agent/program_errors': failed.length,
+    'agent/programs_without_calls': silent.length,
+  };
   return {
     trajectories,
-    metrics: {
-      ...agentMetrics(trajectories),
-      'agent/programs': groups.length,
-      'agent/program_errors': failed.length,
-      'agent/programs_without_calls': silent.length,
-    },
+    metrics: { ...agentMetrics(trajectories), ...counts },
     errors: failed.map(({ error }) => error!),
   };
 }
@@ -128,8 +161,8 @@ async function runProgram(
   rowIndex: number,
   program: AgentProgram,
   seconds: number,
-  { signal, agentName = 'program' }: { signal?: AbortSignal; agentName?: string },
-): Promise<{ trajectories: Trajectory[]; error?: string }> {
+  { signal, agentName = 'program', keepSilent = false }: ProgramOptions,
+): Promise<{ trajectories: Trajectory[]; isSilent: boolean; error?: string }> {
   const identity = {
     id: randomUUID(),
     rowIndex,
@@ -139,20 +172,24 @@ async function runProgram(
     ...(row.data_source === undefined ? {} : { dataSource: row.data_source }),
   };
   const session = policy.openSession(identity, row.sampling);
+  const finish = () => {
+    const recorded = session.finish();
+    const isSilent = recorded.length === 0;
+    return { isSilent, trajectories: isSilent && keepSilent ? [session.silentTrajectory(row.prompt)] : recorded };
+  };
   try {
     const work = (deadline: AbortSignal): Promise<unknown> =>
       policy.run(session, () => program(row, { session, signal: deadline }));
     const reward = await withDeadline('the program', seconds, work, signal);
-    const trajectories = session.finish();
+    const { trajectories, isSilent } = finish();
     for (const trajectory of trajectories) score(trajectory, reward);
-    return { trajectories };
+    return { trajectories, isSilent };
   } catch (error) {
     const endReason = error instanceof DeadlineError ? 'timeout' : signal?.aborted ? 'abort' : 'error';
     const message = messageOf(error);
-    const trajectories = session
-      .finish()
-      .map((trajectory): Trajectory => ({ ...trajectory, endReason, error: message }));
-    return { trajectories, error: `row ${rowIndex}: ${message}` };
+    const { trajectories, isSilent } = finish();
+    const failed = trajectories.map((trajectory): Trajectory => ({ ...trajectory, endReason, error: message }));
+    return { trajectories: failed, isSilent, error: `row ${rowIndex}: ${message}` };
   }
 }
 

@@ -7,6 +7,8 @@ export interface ChatCall {
   tools?: readonly ToolSchema[];
   sampling?: SamplingParams;
   signal?: AbortSignal;
+  /** The answer must call some tool, or this one: its beginning is written for the model, and masked out. */
+  toolChoice?: 'required' | { name: string };
   /** Which (sub-)agent of the program asks; the name of the surrounding `withAgentName` when absent. */
   agent?: string;
 }
@@ -47,4 +49,14 @@ export interface RunningChat {
 export class ContextOverflowError extends Error {
   override readonly name = 'ContextOverflowError';
   readonly code = 'context_length_exceeded';
+}
+
+/** A call came after the program's end, or after its time; servers answer it with 410 and this code. */
+export class RolloutOverError extends Error {
+  override readonly name = 'RolloutOverError';
+  readonly status = 410;
+  readonly code = 'rollout_over';
+  constructor(id: string) {
+    super(`the rollout ${id} is over: calls after the program's end are not recorded`);
+  }
 }

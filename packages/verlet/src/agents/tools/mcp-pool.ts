@@ -22,6 +22,7 @@ export interface McpPoolOptions {
 
 interface Connection {
   client: Client;
+  transport: Transport;
   isOpen: boolean;
 }
 
@@ -147,26 +148,30 @@ export class McpPool {
   }
 
   private async shut(connection: Connection): Promise<void> {
+    const { client, transport, isOpen } = connection;
     this.open.delete(connection);
     connection.isOpen = false;
-    await withDeadline(`closing MCP server ${this.name}`, this.options.connectTimeoutSeconds, () =>
-      connection.client.close(),
-    ).catch(() => {});
+    const close = async (): Promise<void> => {
+      // A server that keeps sessions would keep one for every rollout that ever was.
+      if (isOpen && transport instanceof StreamableHTTPClientTransport)
+        await transport.terminateSession().catch(() => {});
+      await client.close();
+    };
+    await withDeadline(`closing MCP server ${this.name}`, this.options.connectTimeoutSeconds, close).catch(() => {});
   }
 
   private async connect(): Promise<Connection> {
     if (this.failure && Date.now() < this.failure.until) throw new ToolUnavailableError(this.failure.message);
     const client = new Client({ name: 'verlet', version: '0.1.0' });
-    const connection: Connection = { client, isOpen: true };
+    const transport = this.transport();
+    const connection: Connection = { client, transport, isOpen: true };
     client.onclose = () => {
       connection.isOpen = false;
       this.open.delete(connection);
     };
     const seconds = this.options.connectTimeoutSeconds;
     try {
-      await withDeadline('the connection', seconds, () =>
-        client.connect(this.transport(), { timeout: seconds * 1000 }),
-      );
+      await withDeadline('the connection', seconds, () => client.connect(transport, { timeout: seconds * 1000 }));
     } catch (error) {
       client.close().catch(() => {});
       const message = `MCP server ${this.name} cannot be reached: ${messageOf(error)}`;

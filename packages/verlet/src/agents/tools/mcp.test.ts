@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
@@ -67,6 +68,18 @@ describe('a server over standard streams', () => {
     expect((await second('count', { by: 1 })).response).toBe('2');
   });
 
+  it('can go from one rollout to the next, never to two at a time', async () => {
+    const servers = serversOf({ counter: stdio }, { isolation: 'reuse' });
+    const tools = await servers.tools();
+    const boxOf = (id: string) => new Toolbox(tools, id, { prompt: [] }, config);
+    const count = async (box: Toolbox) =>
+      (await box.call({ id: 'c', name: 'count', arguments: { by: 1 } }, 1, idle)).response;
+    const [first, second] = [boxOf('a'), boxOf('b')];
+    expect(await Promise.all([count(first), count(second)])).toEqual(['1', '1']);
+    await first.release(() => {});
+    expect(await count(boxOf('c'))).toBe('2');
+  });
+
   it('hanging, failing, flooding and dying are answers with a status', async () => {
     const servers = serversOf({ counter: stdio }, { callTimeoutSeconds: 0.3 });
     const call = await toolboxOf(servers, 'a');
@@ -131,6 +144,63 @@ describe('a server over HTTP', () => {
     const call = await toolboxOf(serversOf({ echo: { url, auth_token: 'secret' } }), 'a');
     expect(await call('echo', { text: 'hello' })).toMatchObject({ status: 'ok', response: 'hello' });
     await expect(serversOf({ echo: { url } }).tools()).rejects.toThrow(/MCP server echo cannot be reached/);
+  });
+});
+
+describe('a server over HTTP that keeps sessions', () => {
+  const sessions = new Map<string, StreamableHTTPServerTransport>();
+  const ended: string[] = [];
+  let http: Server;
+  let url: string;
+
+  async function openSession(): Promise<StreamableHTTPServerTransport> {
+    let total = 0;
+    const server = new McpServer({ name: 'counter', version: '1.0.0' });
+    server.registerTool('count', { inputSchema: { by: z.number() } }, async ({ by }) => {
+      total += by;
+      return { content: [{ type: 'text', text: String(total) }] };
+    });
+    server.registerTool('hang', { inputSchema: {} }, () => new Promise(() => {}));
+    const transport = new StreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (id) => void sessions.set(id, transport),
+      onsessionclosed: (id) => void ended.push(id),
+    });
+    await server.connect(transport);
+    return transport;
+  }
+
+  beforeAll(async () => {
+    http = createServer(async (request, response) => {
+      const known = sessions.get(String(request.headers['mcp-session-id']));
+      await (known ?? (await openSession())).handleRequest(request, response);
+    });
+    await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+    url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`;
+  });
+  afterAll(() => {
+    http.closeAllConnections();
+    http.close();
+  });
+
+  it('is a session of its own for every rollout, ended with it', async () => {
+    const servers = serversOf({ counter: { url } });
+    const tools = await servers.tools();
+    const boxes = ['a', 'b'].map((id) => new Toolbox(tools, id, { prompt: [] }, config));
+    const count = async (box: Toolbox, by: number) =>
+      (await box.call({ id: 'c', name: 'count', arguments: { by } }, 1, idle)).response;
+    expect(await Promise.all([count(boxes[0]!, 1), count(boxes[1]!, 10)])).toEqual(['1', '10']);
+    expect([await count(boxes[0]!, 1), await count(boxes[1]!, 10)]).toEqual(['2', '20']);
+    const before = ended.length;
+    for (const box of boxes) await box.release(() => {});
+    expect(ended.length - before).toBe(2);
+  });
+
+  it('that hangs is left at the deadline, and the rollout goes on in its session', async () => {
+    const call = await toolboxOf(serversOf({ counter: { url } }, { callTimeoutSeconds: 1 }), 'a');
+    await call('count', { by: 3 });
+    expect(await call('hang')).toMatchObject({ status: 'timeout' });
+    expect(await call('count', { by: 3 })).toMatchObject({ status: 'ok', response: '6' });
   });
 });
 

@@ -1,8 +1,8 @@
 /** GDPO: every reward is normalised within its group before they are added, so that a loud one does not drown the others. */
 import type { AdvantageInput } from '../types.js';
 import { grpoScalars } from './group-relative.js';
-import { groupRows } from './groups.js';
 import { readMatrix, rowSums, spread, timesMask, whiten, writeMatrix } from './matrix.js';
+import { outcomeScalars } from './outcome.js';
 import { registerAdvantage } from './registry.js';
 
 function rewardsByKey({ extraScores, config, tokenLevelRewards }: AdvantageInput): Float64Array[] {
@@ -25,15 +25,13 @@ function rewardsByKey({ extraScores, config, tokenLevelRewards }: AdvantageInput
 
 registerAdvantage('gdpo', (input) => {
   const mask = readMatrix(input.responseMask);
-  const groups = groupRows(input.groupIds);
-  const lengths = rowSums(mask);
   const rewards = rewardsByKey(input);
   const weights = input.config?.gdpo_reward_weights ?? rewards.map(() => 1);
   if (weights.length !== rewards.length)
     throw new RangeError(`gdpo: ${weights.length} gdpo_reward_weights for ${rewards.length} rewards`);
   const total = new Float64Array(mask.rows);
   for (const [k, scores] of rewards.entries())
-    for (const [row, scalar] of grpoScalars({ scores, lengths, groups, input }).entries())
+    for (const [row, scalar] of outcomeScalars(input, mask, grpoScalars, scores).entries())
       total[row]! += weights[k]! * scalar;
   const advantages = writeMatrix(timesMask(whiten(spread(total, mask), mask), mask), input.tokenLevelRewards);
   return { advantages, returns: advantages.clone() };

@@ -6,7 +6,7 @@ import { type AdvantageEstimator, registerAdvantage } from './registry.js';
 
 export interface Outcome {
   scores: Float64Array;
-  /** Response tokens per row. */
+  /** Response tokens per row; of all rows of its session, where a session has several. */
   lengths: Float64Array;
   /** Row numbers of each prompt. */
   groups: number[][];
@@ -30,19 +30,26 @@ export function registerOutcome(name: string, estimate: OutcomeEstimator): void 
 }
 
 /**
- * With sessions of several trajectories only the last of each takes part, and the others get its number. verl reads the
- * number off the last trajectory's first token and so gives 0 when that trajectory has none; here it does not depend on that.
+ * With sessions of several trajectories only the last of each takes part, and the others get its number: a session is one
+ * sample of its prompt, however many rows it left. verl reads the number off the last trajectory's first token and so gives 0
+ * when that trajectory has none; here it does not depend on that.
  */
-function outcomeScalars(input: AdvantageInput, mask: Matrix, estimate: OutcomeEstimator): Float64Array {
-  const scores = rowSums(readMatrix(input.tokenLevelRewards));
+export function outcomeScalars(
+  input: AdvantageInput,
+  mask: Matrix,
+  estimate: OutcomeEstimator,
+  scores: Float64Array = rowSums(readMatrix(input.tokenLevelRewards)),
+): Float64Array {
   const lengths = rowSums(mask);
   if (!input.trajectoryKeys) return estimate({ scores, lengths, groups: groupRows(input.groupIds), input });
   const scored = scoredRows(input.trajectoryKeys);
   const chosen = [...new Set(scored)];
   const place = new Map(chosen.map((row, k) => [row, k]));
+  const sessionLengths = new Float64Array(chosen.length);
+  for (const [row, length] of lengths.entries()) sessionLengths[place.get(scored[row]!)!]! += length;
   const scalars = estimate({
     scores: Float64Array.from(chosen, (row) => scores[row]!),
-    lengths: Float64Array.from(chosen, (row) => lengths[row]!),
+    lengths: sessionLengths,
     groups: groupRows(chosen.map((row) => input.groupIds[row]!)),
     input,
   });

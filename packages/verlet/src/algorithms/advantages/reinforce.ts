@@ -1,7 +1,6 @@
 /** REINFORCE++ with and without a group baseline, and ReMax. */
-import { groupRows } from './groups.js';
-import { readMatrix, rewardToGo, rowSums, spread, timesMask, whiten, writeMatrix } from './matrix.js';
-import { meanOf } from './outcome.js';
+import { readMatrix, rewardToGo, spread, timesMask, whiten, writeMatrix } from './matrix.js';
+import { meanOf, type Outcome, outcomeScalars } from './outcome.js';
 import { registerAdvantage } from './registry.js';
 
 /**
@@ -29,15 +28,19 @@ registerAdvantage('reinforce_plus_plus', ({ tokenLevelRewards, responseMask, gam
   };
 });
 
-registerAdvantage('reinforce_plus_plus_baseline', ({ tokenLevelRewards, responseMask, groupIds }) => {
-  const mask = readMatrix(responseMask);
-  const scores = rowSums(readMatrix(tokenLevelRewards));
-  const centered = new Float64Array(scores.length);
-  for (const rows of groupRows(groupIds)) {
+function centered({ scores, groups }: Outcome): Float64Array {
+  const scalars = new Float64Array(scores.length);
+  for (const rows of groups) {
     const mean = rows.length === 1 ? 0 : meanOf(scores, rows);
-    for (const row of rows) centered[row] = scores[row]! - mean;
+    for (const row of rows) scalars[row] = scores[row]! - mean;
   }
-  const advantages = writeMatrix(timesMask(whiten(spread(centered, mask), mask), mask), tokenLevelRewards);
+  return scalars;
+}
+
+registerAdvantage('reinforce_plus_plus_baseline', (input) => {
+  const mask = readMatrix(input.responseMask);
+  const scalars = outcomeScalars(input, mask, centered);
+  const advantages = writeMatrix(timesMask(whiten(spread(scalars, mask), mask), mask), input.tokenLevelRewards);
   return { advantages, returns: advantages.clone() };
 });
 

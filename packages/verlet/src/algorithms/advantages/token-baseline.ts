@@ -3,7 +3,7 @@
  * 1 - 2 pi + sum pi^2 (the expected squared norm of the score function) along the path.
  */
 import type { AdvantageInput, Advantages } from '../types.js';
-import { groupRows } from './groups.js';
+import { groupRows, scoredRows } from './groups.js';
 import { type Matrix, readMatrix, rewardToGo, rowSums, writeMatrix } from './matrix.js';
 import { registerAdvantage } from './registry.js';
 
@@ -35,7 +35,8 @@ function pathWeights({ oldLogProbs, sumPiSquared, rolloutIsWeights }: AdvantageI
 
 /**
  * `positions[row]` lists the columns that are compared across the group: token k of one row with token k of the others.
- * The tail of the longest row beyond the second longest has nobody to be compared with and keeps its return.
+ * The tail of the longest row beyond the second longest has nobody to be compared with and keeps its return. Trajectories of
+ * one session are one sample: at each position they share its weight, and they are no company for each other.
  */
 function tokenBaseline(input: AdvantageInput, positions: (mask: Matrix, row: number) => number[]): Advantages {
   const mask = readMatrix(input.responseMask);
@@ -43,30 +44,35 @@ function tokenBaseline(input: AdvantageInput, positions: (mask: Matrix, row: num
   const weights = pathWeights(input, mask);
   const lengths = rowSums(mask);
   const { rows, columns } = mask;
+  const sessions = input.trajectoryKeys
+    ? scoredRows(input.trajectoryKeys)
+    : Array.from({ length: rows }, (_, row) => row);
   const places = Array.from({ length: rows }, (_, row) => positions(mask, row));
   const advantages = new Float64Array(rows * columns);
   for (const group of groupRows(input.groupIds)) {
     const members = group.filter((row) => lengths[row]! > 0);
-    const [longest, second] = [...members].sort((a, b) => lengths[b]! - lengths[a]!) as [number, number | undefined];
-    const tail = second === undefined ? 0 : lengths[longest]! > lengths[second]! ? lengths[second]! : columns;
+    const byLength = [...members].sort((a, b) => lengths[b]! - lengths[a]!);
+    const longest = byLength[0];
+    const second = byLength.find((row) => sessions[row] !== sessions[longest!]);
+    const tail = second === undefined ? 0 : lengths[longest!]! > lengths[second]! ? lengths[second]! : columns;
     const depth = Math.max(0, ...members.map((row) => places[row]!.length));
     for (let k = 0; k < depth; k++) {
+      const present = members.flatMap((row) => {
+        const column = places[row]![k];
+        const at = row * columns + (column ?? 0);
+        return column === undefined || mask.data[at] === 0 ? [] : [{ row, at }];
+      });
+      const voices = new Map<number, number>();
+      for (const { row } of present) voices.set(sessions[row]!, (voices.get(sessions[row]!) ?? 0) + 1);
       let numerator = 0;
       let denominator = epsilon;
-      for (const row of members) {
-        const column = places[row]![k];
-        if (column === undefined) continue;
-        const at = row * columns + column;
-        if (mask.data[at] === 0) continue;
-        numerator += returns.data[at]! * weights.data[at]!;
-        denominator += weights.data[at]!;
+      for (const { row, at } of present) {
+        const weight = weights.data[at]! / voices.get(sessions[row]!)!;
+        numerator += returns.data[at]! * weight;
+        denominator += weight;
       }
-      for (const row of members) {
-        const column = places[row]![k];
-        if (column === undefined) continue;
-        const at = row * columns + column;
-        if (mask.data[at] === 0) continue;
-        const alone = row === longest && k >= tail;
+      for (const { row, at } of present) {
+        const alone = sessions[row] === sessions[longest!] && k >= tail;
         advantages[at] = (returns.data[at]! - (alone ? 0 : numerator / denominator)) * mask.data[at]!;
       }
     }

@@ -1,6 +1,8 @@
 import { createInterface } from 'node:readline';
 import { type Command, InvalidArgumentError } from 'commander';
+import type { ChatSession } from '../chat-session.js';
 import { type CommandInvocation, type CommandModule, EXIT } from '../command.js';
+import { defaultHistoryFile, TerminalLines, type TerminalStreams } from '../terminal-lines.js';
 
 interface ChatFlags {
   system?: string;
@@ -18,15 +20,10 @@ interface ChatFlags {
   templateKwargs?: Record<string, unknown>;
 }
 
-/** Where lines come from and text goes to: a terminal, pipes, or a test. */
-export interface ChatStreams {
-  input: NodeJS.ReadableStream & { isTTY?: boolean };
-  output: NodeJS.WritableStream & { isTTY?: boolean };
-}
-
 export const command: CommandModule = chatCommand({ input: process.stdin, output: process.stdout });
 
-export function chatCommand(streams: ChatStreams): CommandModule {
+/** Lines come from and text goes to a terminal, pipes, or a test. */
+export function chatCommand(streams: TerminalStreams): CommandModule {
   return {
     name: 'chat',
     summary: 'Talk to a model in the terminal',
@@ -59,7 +56,8 @@ Examples:
   verlet chat checkpoints/gsm8k/run --temperature 0 --logprobs 3
   echo "What is 1 + 2?" | verlet chat ./model
 
-In the conversation: /reset, /system TEXT, /logprobs [N], /help, /exit. Ctrl-C ends an answer, Ctrl-D the chat.`,
+In the conversation: /reset, /undo, /system TEXT, /logprobs [N], /set NAME VALUE, /help, /exit. Ctrl-C ends an answer,
+Ctrl-D the chat. A line that ends in \\ goes on; what is pasted is one message. Arrow keys bring back earlier lines.`,
         );
     },
 
@@ -67,8 +65,15 @@ In the conversation: /reset, /system TEXT, /logprobs [N], /help, /exit. Ctrl-C e
   };
 }
 
-async function chat({ args, options, io, signal }: CommandInvocation, { input, output }: ChatStreams): Promise<number> {
+/** Control characters other than tab and line break. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
+
+async function chat(invocation: CommandInvocation, streams: TerminalStreams): Promise<number> {
+  const { args, options, io, signal } = invocation;
   const flags = options as unknown as ChatFlags;
+  const isTerminal = Boolean(streams.input.isTTY && streams.output.isTTY);
+  if (isTerminal) io.note(`loading ${args[0]} ...`);
   // Loaded late: the engine brings libtorch, which the help page should not wait for.
   const { openEngine } = await import('../../trainer/generate/index.js');
   const { ChatSession } = await import('../chat-session.js');
@@ -77,7 +82,8 @@ async function chat({ args, options, io, signal }: CommandInvocation, { input, o
   const session = new ChatSession({
     engine,
     tokenizer,
-    write: (text) => output.write(text),
+    // What a model says is shown, not obeyed: a terminal would take escape characters for commands.
+    write: (text) => streams.output.write(isTerminal ? text.replace(CONTROL, '\ufffd') : text),
     note: io.note,
     settings: {
       sampling: {
@@ -93,31 +99,56 @@ async function chat({ args, options, io, signal }: CommandInvocation, { input, o
       templateKwargs: flags.templateKwargs,
     },
   });
-  const isTerminal = Boolean(input.isTTY && output.isTTY);
-  const lines = createInterface({ input, output: isTerminal ? output : undefined, terminal: isTerminal, prompt: '> ' });
-  // In a terminal readline sees Ctrl-C first; in a pipe the process does.
-  lines.on('SIGINT', () => {
-    if (!session.interrupt()) lines.close();
-  });
-  const stop = (): void => {
-    session.interrupt();
-    lines.close();
-  };
-  signal.addEventListener('abort', stop, { once: true });
+  const interrupt = (): void => void session.interrupt();
+  signal.addEventListener('abort', interrupt, { once: true });
   try {
-    if (isTerminal) {
-      io.note('/help says what else there is');
-      lines.prompt();
-    }
-    for await (const line of lines) {
-      if (signal.aborted || !(await session.handle(line))) break;
-      if (isTerminal) lines.prompt();
-    }
+    // Ctrl-C while the model was loading.
+    if (!signal.aborted) await (isTerminal ? talk(session, streams, io) : answerLines(session, streams, signal));
     return signal.aborted ? EXIT.interrupted : EXIT.ok;
   } finally {
-    signal.removeEventListener('abort', stop);
-    lines.close();
+    signal.removeEventListener('abort', interrupt);
     await engine.close();
+  }
+}
+
+/** Every line of a pipe is a turn. */
+async function answerLines(session: ChatSession, { input }: TerminalStreams, signal: AbortSignal): Promise<void> {
+  const lines = createInterface({ input });
+  const stop = (): void => lines.close();
+  signal.addEventListener('abort', stop, { once: true });
+  for await (const line of lines) if (signal.aborted || !(await session.handle(line))) break;
+  signal.removeEventListener('abort', stop);
+  lines.close();
+}
+
+/** A terminal is in raw mode: Ctrl-C and Ctrl-D arrive as keys. */
+async function talk(session: ChatSession, streams: TerminalStreams, io: CommandInvocation['io']): Promise<void> {
+  const lines = new TerminalLines(streams, { prompt: '> ', continuation: '. ', historyFile: defaultHistoryFile() });
+  let wantsToLeave = false;
+  lines.readline.on('SIGINT', () => {
+    if (session.interrupt()) return;
+    if (lines.discard()) wantsToLeave = false;
+    else if (wantsToLeave) return lines.readline.close();
+    else {
+      wantsToLeave = true;
+      streams.output.write('\n');
+      io.note('(once more, Ctrl-D or /exit to leave)');
+    }
+    lines.prompt();
+  });
+  lines.readline.on('close', () => session.interrupt());
+  io.note('/help says what there is besides talking');
+  lines.prompt();
+  try {
+    for await (const entry of lines) {
+      wantsToLeave = false;
+      lines.mute();
+      if (!(await session.handle(entry))) break;
+      lines.prompt();
+    }
+  } finally {
+    lines.close();
+    streams.output.write('\n');
   }
 }
 

@@ -2,9 +2,6 @@ import { basename } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { toolParser, toolParserNames } from '../../agents/tools/parsers/index.js';
 import { UserError } from '../../config/errors.js';
-import { UnsupportedModelError } from '../../models/config.js';
-import { resolveModel } from '../../models/hub/index.js';
-import { Tokenizer } from '../../models/tokenizer/index.js';
 import { startServer, withCallHints } from '../../rollout/server/index.js';
 import type { ServerTokenizer } from '../../rollout/server/types.js';
 import type { Engine } from '../../rollout/types.js';
@@ -18,6 +15,7 @@ export interface ServedEngineOptions {
   maxNumSeqs?: number;
   maxNumBatchedTokens?: number;
   gpuMemoryUtilization?: number;
+  adapter?: string;
 }
 
 export interface ServedModel {
@@ -46,7 +44,7 @@ export const command: CommandModule = {
 
   configure(command: Command) {
     command
-      .argument('<model>', 'folder of a model, or its name on the Hugging Face hub')
+      .argument('<model>', 'a model folder, a run, a checkpoint or an adapter, or a name on the Hugging Face hub')
       .option('--host <address>', 'address to listen on; others than loopback need an API key', '127.0.0.1')
       .option('--port <number>', 'port to listen on, 0 for a free one', wholeNumber, 8000)
       .option('--api-key <key>', 'key that clients must send (default: $VERLET_API_KEY)')
@@ -57,6 +55,7 @@ export const command: CommandModule = {
           .default('hermes'),
       )
       .option('--keep-thinking', 'leave <think>...</think> in the content instead of reasoning_content')
+      .option('--adapter <folder>', 'adapter to apply, in PEFT format')
       .option('--device <device>', 'cpu, cuda, cuda:1 (default: a GPU where there is one)')
       .option('--dtype <type>', 'float32, bfloat16 or float16 (default: float32 on the CPU, bfloat16 on a GPU)')
       .option('--max-model-length <tokens>', 'longest prompt and answer together', positiveNumber)
@@ -72,7 +71,7 @@ export const command: CommandModule = {
         `
 Examples:
   verlet serve Qwen/Qwen2.5-0.5B-Instruct
-  verlet serve checkpoints/global_step_100/actor/huggingface --port 8080 --served-model-name mine
+  verlet serve checkpoints/gsm8k/run --port 8080 --served-model-name mine
   VERLET_API_KEY=secret verlet serve ./model --host 0.0.0.0`,
       );
   },
@@ -85,8 +84,9 @@ export async function serveModel(invocation: CommandInvocation, load: LoadServed
   const { args, io, signal } = invocation;
   const options = invocation.options as unknown as ServeOptions;
   const name = args[0]!;
-  const { device, dtype, maxModelLength, maxNumSeqs, maxNumBatchedTokens, gpuMemoryUtilization } = options;
-  const engineOptions = { device, dtype, maxModelLength, maxNumSeqs, maxNumBatchedTokens, gpuMemoryUtilization };
+  const { device, dtype, maxModelLength, maxNumSeqs, maxNumBatchedTokens, gpuMemoryUtilization, adapter } = options;
+  const limits = { maxModelLength, maxNumSeqs, maxNumBatchedTokens, gpuMemoryUtilization };
+  const engineOptions = { device, dtype, adapter, ...limits };
   const { engine, tokenizer } = await load(name, engineOptions);
   try {
     const model = options.servedModelName ?? (/^[./~]/.test(name) ? basename(name) : name);
@@ -137,17 +137,9 @@ function endOf(signal: AbortSignal): Promise<void> {
 }
 
 async function loadModel(nameOrPath: string, options: ServedEngineOptions): Promise<ServedModel> {
-  const folder = await resolveModel(nameOrPath);
-  const tokenizer = await Tokenizer.load(folder);
   // Loaded late: the engine brings libtorch, which `verlet serve --help` should not wait for.
-  const { loadEngine } = await import('../../rollout/index.js');
-  try {
-    return { engine: await loadEngine(folder, { ...options, tokenizer }), tokenizer };
-  } catch (error) {
-    if (error instanceof UnsupportedModelError || error instanceof RangeError)
-      throw new UserError(error.message, { cause: error });
-    throw error;
-  }
+  const { openEngine } = await import('../../trainer/generate/index.js');
+  return openEngine(nameOrPath, options);
 }
 
 function wholeNumber(text: string): number {

@@ -18,6 +18,9 @@ Examples:
                actor_rollout_ref.rollout.n=8 custom_reward_function.path=./reward.ts
   verlet train --config run.yaml trainer.total_epochs=3
   verlet train --config run.yaml --dry-run             what would run, and who set what
+  verlet train --config run.yaml distillation.enabled=true +distillation.teacher_models.big.model_path=./teacher
+
+\`verlet config --template > run.yaml\` writes a file with every key and what it means.
 
 Ctrl-C finishes the step, saves (when trainer.save_freq is set) and stops; the same command goes on from there.`,
     );

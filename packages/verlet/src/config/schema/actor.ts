@@ -16,7 +16,15 @@ import {
 } from '../field.js';
 import { megatronGroup } from './megatron.js';
 import { sequenceParallel, strategyField } from './model.js';
-import { checkpointGroup, fsdpGroup, LOSS_AGGREGATIONS, optimizerGroup, profilerGroup } from './parts.js';
+import {
+  ALWAYS_PACKED,
+  checkpointGroup,
+  fsdpGroup,
+  LOSS_AGGREGATIONS,
+  optimizerGroup,
+  profilerGroup,
+  rolloutNField,
+} from './parts.js';
 
 export const POLICY_LOSSES = [
   'vanilla',
@@ -72,7 +80,7 @@ const policyLoss = group('Which policy loss, and the constants of those that hav
 
 export const actor = group('How the policy is updated.', {
   strategy: strategyField('fsdp'),
-  rollout_n: field(positiveInteger, '${actor_rollout_ref.rollout.n}', 'Samples per prompt, as the update sees it.'),
+  rollout_n: rolloutNField('the update'),
   ppo_mini_batch_size: field(positiveInteger, 256, 'Prompts per optimiser step; each counts rollout.n trajectories.'),
   ppo_micro_batch_size: field(
     optionalPositiveInteger,
@@ -140,7 +148,12 @@ export const actor = group('How the policy is updated.', {
     'Search-R1: leave tool tokens out of the loss.',
     'tokens the model did not produce are never in the loss',
   ),
-  use_remove_padding: field(flag, '${actor_rollout_ref.model.use_remove_padding}', 'Pack sequences without padding.'),
+  use_remove_padding: inert(
+    flag,
+    '${actor_rollout_ref.model.use_remove_padding}',
+    'Pack sequences without padding.',
+    ALWAYS_PACKED,
+  ),
   use_prefix_grouper: inert(flag, false, 'Compute a shared prompt once per group.', 'not supported in training'),
   use_fused_kernels: inert(flag, false, 'Fused kernels.', 'the head and loss always run in token chunks'),
   use_torch_compile: inert(flag, true, 'Compile with torch.compile.', 'there is no Python compiler in the process'),
@@ -203,14 +216,14 @@ export const logProbFields = () => ({
 
 export const ref = group('The frozen reference policy that KL is measured against.', {
   strategy: strategyField('${actor_rollout_ref.actor.strategy}'),
-  rollout_n: field(positiveInteger, '${actor_rollout_ref.rollout.n}', 'Samples per prompt, as this pass sees it.'),
+  rollout_n: rolloutNField('this pass'),
   ...logProbFields(),
   model: field(
     freeForm.nullable(),
     null,
     'Overrides of actor_rollout_ref.model for the reference, for example its path.',
   ),
-  fsdp_config: fsdpGroup('${actor_rollout_ref.actor.fsdp_config.seed}'),
+  fsdp_config: fsdpGroup({ seed: '${actor_rollout_ref.actor.fsdp_config.seed}', seedCounts: false }),
   megatron: megatronGroup(),
   use_torch_compile: inert(flag, true, 'Compile with torch.compile.', 'there is no Python compiler in the process'),
   ulysses_sequence_parallel_size: sequenceParallel(),

@@ -13,14 +13,14 @@ import {
 } from '../field.js';
 import { megatronGroup } from './megatron.js';
 import { criticModel, sequenceParallel, strategyField } from './model.js';
-import { checkpointGroup, LOSS_AGGREGATIONS, optimizerGroup, profilerGroup } from './parts.js';
+import { checkpointGroup, LOSS_AGGREGATIONS, optimizerGroup, profilerGroup, rolloutNField } from './parts.js';
 
 export const critic = group(
   'The value model of GAE; built only when algorithm.adv_estimator is gae or enable is true.',
   {
     enable: field(z.boolean().nullable(), null, 'Train a critic; null decides by the advantage estimator.'),
     strategy: strategyField('fsdp'),
-    rollout_n: field(positiveInteger, '${actor_rollout_ref.rollout.n}', 'Samples per prompt, as the critic sees it.'),
+    rollout_n: rolloutNField('the critic'),
     ppo_mini_batch_size: field(
       positiveInteger,
       '${actor_rollout_ref.actor.ppo_mini_batch_size}',

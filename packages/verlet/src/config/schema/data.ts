@@ -17,7 +17,7 @@ import {
   text,
   textOrList,
 } from '../field.js';
-import { codeReference, NO_PYTHON, TEXT_ONLY } from './parts.js';
+import { codeReference, inertCodeReference, NO_PYTHON, TEXT_ONLY } from './parts.js';
 
 export const TRUNCATIONS = ['error', 'left', 'right', 'middle'] as const;
 
@@ -68,7 +68,7 @@ export const data = group('Prompts: where they come from and how they become tok
   format_prompt: field(optionalText, null, 'Jinja file that turns a row into the user message (EasyR1).', {
     differs: 'not in verl',
   }),
-  tokenizer: field(optionalText, null, "Tokenizer; null is the model's."),
+  tokenizer: inert(optionalText, null, "Tokenizer; null is the model's.", 'use actor_rollout_ref.model.tokenizer_path'),
   apply_chat_template_kwargs: field(freeForm, {}, 'Arguments of the chat template, for example enable_thinking.'),
   filter_overlong_prompts: field(flag, false, 'Leave out rows whose prompt is too long, and say how many.'),
   filter_overlong_prompts_workers: inert(
@@ -86,7 +86,10 @@ export const data = group('Prompts: where they come from and how they become tok
     class_path: field(optionalText, null, 'Module of the sampler.'),
     class_name: field(optionalText, null, 'Export of that module.'),
   }),
-  datagen: codeReference('A generator that adds rows while training'),
+  datagen: inertCodeReference(
+    'A generator that adds rows while training',
+    'rows come from files; use data.custom_cls or data.sampler',
+  ),
   tool_config_path: field(
     optionalText,
     '${actor_rollout_ref.rollout.multi_turn.tool_config_path}',

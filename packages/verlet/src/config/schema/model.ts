@@ -1,7 +1,9 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: interpolations of the configuration language
 import { z } from 'zod';
 import { field, flag, freeForm, group, inert, MISSING, optionalText, positiveInteger, text } from '../field.js';
-import { fsdpGroup, loraFields, NO_PYTHON, NOT_SPLIT } from './parts.js';
+import { ALWAYS_PACKED, fsdpGroup, loraFields, NO_PYTHON, NOT_SPLIT } from './parts.js';
+
+const READS_TOKENS = 'the critic reads the tokens of the policy';
 
 /** What every block that names a model to train has. */
 export const modelFields = () => ({
@@ -22,7 +24,7 @@ export const modelFields = () => ({
     'Move activations to host memory.',
     'boundary activations stay on the device',
   ),
-  use_remove_padding: field(flag, true, 'Pack sequences without padding; this is always so inside the model.'),
+  use_remove_padding: inert(flag, true, 'Pack sequences without padding.', ALWAYS_PACKED),
   ...loraFields(),
   lora: inert(freeForm, {}, "Megatron's PEFT block; use lora_rank and its neighbours.", 'there is no Megatron'),
   use_liger: inert(flag, false, 'Liger kernels.', 'kernels are libtorch ones'),
@@ -47,9 +49,18 @@ export const modelFields = () => ({
   mtp: inert(freeForm, { enable: false }, 'Multi-token prediction heads.', 'not supported'),
 });
 
+const sharePrompts = () =>
+  field(
+    flag,
+    true,
+    'Compute a prompt once for all rows of a micro-batch that have it (the samples of a group), in training and scoring.',
+    { differs: 'not in verl' },
+  );
+
 export const actorModel = group('The policy: one model shared by actor, rollout and (as a frozen copy) reference.', {
   path: field(text, MISSING, 'Model to train: a local folder or a Hugging Face id.'),
   tokenizer_path: field(optionalText, null, 'Tokenizer when it is not beside the model.'),
+  share_prompts: sharePrompts(),
   ...modelFields(),
 });
 
@@ -57,8 +68,10 @@ export const criticModel = group('The value model: a language model with a scala
   path: field(text, '${actor_rollout_ref.model.path}', 'Model the critic starts from.', {
     differs: 'verl names a fixed folder',
   }),
-  tokenizer_path: field(optionalText, '${actor_rollout_ref.model.path}', 'Tokenizer of the critic.'),
+  tokenizer_path: inert(optionalText, '${actor_rollout_ref.model.path}', 'Tokenizer of the critic.', READS_TOKENS),
+  share_prompts: sharePrompts(),
   ...modelFields(),
+  custom_chat_template: inert(optionalText, null, 'Chat template of the critic.', READS_TOKENS),
   fsdp_config: fsdpGroup(),
 });
 
@@ -90,9 +103,9 @@ export const rewardModelModel = group('Weights and tokenizer of a learned reward
   external_lib: inert(optionalText, null, 'Python package that registers models.', NO_PYTHON),
   trust_remote_code: inert(flag, false, 'Run Python that comes with a model.', NO_PYTHON),
   use_shm: inert(flag, false, 'Copy weights to shared memory first.', 'weights are memory-mapped'),
-  use_remove_padding: field(flag, true, 'Pack sequences without padding; this is always so inside the model.'),
+  use_remove_padding: inert(flag, true, 'Pack sequences without padding.', ALWAYS_PACKED),
   use_fused_kernels: inert(flag, false, 'Fused kernels.', 'kernels are libtorch ones'),
-  fsdp_config: fsdpGroup(),
+  fsdp_config: fsdpGroup({ seedCounts: false }),
 });
 
 export const sequenceParallel = () =>

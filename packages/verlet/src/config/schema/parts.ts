@@ -23,6 +23,7 @@ export const NO_PYTHON = 'no Python code is loaded';
 export const OWN_SHARDING = 'parameters are placed by the worker group, not by FSDP wrapping rules';
 export const ONE_ENGINE = 'sampler and trainer are one model in one process';
 export const TEXT_ONLY = 'only text is trained for now';
+export const ALWAYS_PACKED = 'sequences are always packed';
 export const NOT_SPLIT = 'a model or a sequence is not split over devices';
 
 export const LOSS_AGGREGATIONS = [
@@ -70,20 +71,34 @@ export function optimizerGroup(learningRate: number) {
   });
 }
 
-export function fsdpGroup(seed: number | '${actor_rollout_ref.actor.fsdp_config.seed}' = 42) {
-  return group("verl's FSDP settings: precision and seed count, placement flags do not.", {
+const DTYPES = z.enum(['fp32', 'bf16', 'fp16', 'float32', 'bfloat16', 'float16']);
+const SEED = 'Seed of everything random in training on this model.';
+
+/** In training with rollouts the sampler's precision is everyone's, and models that are not trained draw nothing. */
+export interface FsdpOptions {
+  seed?: number | '${actor_rollout_ref.actor.fsdp_config.seed}';
+  dtypeCounts?: boolean;
+  seedCounts?: boolean;
+}
+
+export function fsdpGroup({ seed = 42, dtypeCounts = false, seedCounts = true }: FsdpOptions = {}) {
+  const precision = 'Precision of forward and backward on a GPU; the CPU computes in float32.';
+  return group("verl's FSDP settings: seed (and in fine-tuning precision) count, placement flags do not.", {
     model_dtype: inert(
-      z.enum(['fp32', 'bf16', 'fp16', 'float32', 'bfloat16', 'float16']),
+      DTYPES,
       'fp32',
       'Precision of the parameters the optimiser updates.',
       'the optimiser always updates float32 copies',
     ),
-    dtype: field(
-      z.enum(['fp32', 'bf16', 'fp16', 'float32', 'bfloat16', 'float16']),
-      'bfloat16',
-      'Precision of forward and backward; on CPU float32 is used unless set.',
-    ),
-    seed: field(integer, seed, 'Seed of everything random in training on this model.'),
+    dtype: dtypeCounts
+      ? field(DTYPES, 'bfloat16', precision)
+      : inert(
+          DTYPES,
+          'bfloat16',
+          precision,
+          'sampler and trainer share one model, bfloat16 on GPUs and float32 on CPUs',
+        ),
+    seed: seedCounts ? field(integer, seed, SEED) : inert(integer, seed, SEED, 'nothing random is drawn'),
     full_determinism: inert(flag, false, 'Use deterministic kernels only, at some cost in speed.', 'not supported'),
     fsdp_size: inert(integer, -1, 'Ranks in one sharding group; -1 is all of them.', OWN_SHARDING),
     param_offload: inert(flag, false, 'Keep parameters in host memory between phases.', ONE_ENGINE),
@@ -159,6 +174,22 @@ export function codeReference(what: string) {
     name: field(optionalText, null, 'Export to use; null takes the default export.'),
   });
 }
+
+export function inertCodeReference(what: string, reason: string) {
+  return group(`${what}.`, {
+    path: inert(optionalText, null, 'Python module of it.', reason),
+    name: inert(optionalText, null, 'Name in that module.', reason),
+  });
+}
+
+/** The number of samples per prompt is written once. */
+export const rolloutNField = (who: string) =>
+  inert(
+    positiveInteger,
+    '${actor_rollout_ref.rollout.n}',
+    `Samples per prompt, as ${who} sees it.`,
+    'actor_rollout_ref.rollout.n counts',
+  );
 
 export function loraFields() {
   return {

@@ -26,11 +26,19 @@ const distillation = group('On-policy distillation: a teacher scores the tokens 
   enabled: field(flag, false, 'Distil.'),
   teacher_key: field(text, 'data_source', 'Column that picks the teacher.'),
   distillation_loss: group('The distillation loss.', {
-    loss_mode: field(text, 'k3', 'Divergence: a KL estimator, or a top-k form.'),
-    topk: field(positiveInteger, 32, 'Teacher tokens kept per position by top-k forms.'),
+    loss_mode: field(
+      text,
+      'k3',
+      "Divergence to the teacher: an estimator of the sampled tokens (k1, k2, k3 ...), or forward_kl_topk, forward_kl_topk_tail, reverse_kl_topk_tail over the teacher's likeliest tokens.",
+    ),
+    topk: field(
+      positiveInteger,
+      32,
+      'Teacher tokens kept per position by the top-k forms; the size of the vocabulary is the whole distribution.',
+    ),
     use_task_rewards: field(flag, true, 'Add the policy loss of the task.'),
     distillation_loss_coef: field(nonNegative, 1, 'Weight of distillation.'),
-    loss_max_clamp: field(optionalNumber, null, 'Largest loss of a token.'),
+    loss_max_clamp: field(optionalNumber, null, 'Largest divergence of a token, as a reward or with a top-k form.'),
     log_prob_min_clamp: field(optionalNumber, null, 'Smallest log-probability considered.'),
     use_policy_gradient: field(flag, false, 'Use the divergence as a reward instead of as a loss.'),
     policy_loss_mode: field(z.enum(POLICY_LOSSES), 'vanilla', 'Policy loss in that case.'),

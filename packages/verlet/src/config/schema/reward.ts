@@ -39,6 +39,8 @@ const sandboxFusion = group(
   },
 );
 
+const BY_TOKENS = 'passes are filled by tokens, up to forward_max_token_len_per_gpu';
+
 export const rewardModel = group('How responses are scored: by functions, and optionally by a learned model.', {
   reward_manager: field(
     z.enum(REWARD_MANAGERS),
@@ -80,7 +82,12 @@ export const rewardModel = group('How responses are scored: by functions, and op
     'Weight of a reward channel (score, tool/NAME, interaction/NAME, ...); 1 where none is given.',
     { differs: 'not in verl' },
   ),
-  num_workers: field(positiveInteger, 8, 'Reward calls run side by side.'),
+  num_workers: inert(
+    positiveInteger,
+    8,
+    'Reward calls run side by side.',
+    'they all do; the limited manager has max_concurrent',
+  ),
   num_examine: inert(
     z.int().min(0),
     0,
@@ -110,14 +117,25 @@ export const rewardModel = group('How responses are scored: by functions, and op
   val_only: inert(flag, false, 'Search-R1: score in validation only.', 'both are scored'),
   enable: field(flag, false, 'Score with a model as well.'),
   model: rewardModelModel,
-  micro_batch_size: field(
+  micro_batch_size: inert(
     optionalPositiveInteger,
     null,
     'Trajectories per scoring pass over all devices (old form; prefer _per_gpu).',
+    BY_TOKENS,
   ),
-  micro_batch_size_per_gpu: field(optionalPositiveInteger, null, 'Trajectories per scoring pass on one device.'),
-  max_length: field(optionalPositiveInteger, null, 'Longest text the reward model sees, in tokens.'),
-  use_dynamic_bsz: field(flag, '${critic.use_dynamic_bsz}', 'Fill scoring passes by tokens.'),
+  micro_batch_size_per_gpu: inert(
+    optionalPositiveInteger,
+    null,
+    'Trajectories per scoring pass on one device.',
+    BY_TOKENS,
+  ),
+  max_length: inert(
+    optionalPositiveInteger,
+    null,
+    'Longest text the reward model sees, in tokens.',
+    'texts are not cut; one beyond what the model takes is an error',
+  ),
+  use_dynamic_bsz: inert(flag, '${critic.use_dynamic_bsz}', 'Fill scoring passes by tokens.', BY_TOKENS),
   forward_max_token_len_per_gpu: field(
     positiveInteger,
     '${critic.forward_max_token_len_per_gpu}',

@@ -16,7 +16,7 @@ import {
   text,
 } from '../field.js';
 import { logProbFields } from './actor.js';
-import { codeReference, NOT_SPLIT, ONE_ENGINE, profilerGroup } from './parts.js';
+import { inertCodeReference, NOT_SPLIT, ONE_ENGINE, profilerGroup } from './parts.js';
 
 export const ROLLOUT_NAMES = [
   'verlet',
@@ -128,7 +128,12 @@ const valKwargs = group('Sampling in validation.', {
 });
 
 const multiTurn = group('Conversations of several turns with tools or a simulated user.', {
-  enable: field(flag, false, 'Let agent loops run several turns.'),
+  enable: inert(
+    flag,
+    false,
+    'Let agent loops run several turns.',
+    'the agent loop of a row decides: its agent_name, or rollout.agent.default_agent_loop',
+  ),
   max_assistant_turns: field(optionalPositiveInteger, null, 'Most turns of the model; null is no limit but length.'),
   max_user_turns: field(
     optionalPositiveInteger,
@@ -196,24 +201,43 @@ const agent = group('Who runs trajectories.', {
       NOT_IN_VERL,
     ),
     name: field(optionalText, null, 'Export to use; null takes the default export.', NOT_IN_VERL),
+    sampling: field(
+      z.enum(['rollout', 'program']),
+      'rollout',
+      "Whose temperature, top_p, top_k, min_p and penalties count where the program sets its own: the rollout's, so that what is trained was sampled from the policy, or the program's.",
+      NOT_IN_VERL,
+    ),
   }),
-  custom_async_server: codeReference('Inference server of your own'),
+  custom_async_server: inertCodeReference('Inference server of your own', 'use rollout.server for a server'),
 });
 
+const OWN_TRACES = 'trainer.rollout_data_dir keeps trajectories, ray_init.timeline_json_file what happened when';
+
 const trace = group('Recording of trajectories for a tracing service.', {
-  backend: field(z.enum(['weave', 'mlflow', 'file']).nullable(), null, 'Where traces go; null records none.'),
-  token2text: field(flag, false, 'Add decoded text to traces.'),
-  max_samples_per_step_per_worker: field(
+  backend: inert(
+    z.enum(['weave', 'mlflow', 'file']).nullable(),
+    null,
+    'Where traces go; null records none.',
+    OWN_TRACES,
+  ),
+  token2text: inert(flag, false, 'Add decoded text to traces.', OWN_TRACES),
+  max_samples_per_step_per_worker: inert(
     optionalPositiveInteger,
     null,
     'Most trajectories traced per step; null is all.',
+    OWN_TRACES,
   ),
-  project_name: field(text, '${trainer.project_name}', 'Project in the tracing service.'),
-  experiment_name: field(text, '${trainer.experiment_name}', 'Run in the tracing service.'),
+  project_name: inert(text, '${trainer.project_name}', 'Project in the tracing service.', OWN_TRACES),
+  experiment_name: inert(text, '${trainer.experiment_name}', 'Run in the tracing service.', OWN_TRACES),
 });
 
 const checkpointEngine = group('How weights reach ranks that only sample.', {
-  backend: field(text, 'naive', 'naive hands over the weights of this process; others are for remote ranks.'),
+  backend: inert(
+    text,
+    'naive',
+    'naive hands over the weights of this process; others are for remote ranks.',
+    'weights are shared or go as files',
+  ),
   update_weights_bucket_megabytes: inert(
     positiveInteger,
     2048,
@@ -226,16 +250,23 @@ const checkpointEngine = group('How weights reach ranks that only sample.', {
 
 export const rollout = group('How responses are sampled in training.', {
   ...samplingFields({ topK: -1, topP: 1 }),
+  dtype: inert(
+    z.enum(['bfloat16', 'float16', 'float32', 'auto']),
+    'bfloat16',
+    'Precision of generation.',
+    'sampler and trainer share one model, bfloat16 on GPUs and float32 on CPUs',
+  ),
   prompt_length: field(positiveInteger, '${data.max_prompt_length}', 'Longest prompt in tokens.'),
   response_length: field(
     positiveInteger,
     '${data.max_response_length}',
     'Longest response in tokens, tool results included.',
   ),
-  calculate_log_probs: field(
+  calculate_log_probs: inert(
     flag,
     true,
     'Keep the log-probability of each sampled token and report how far training differs.',
+    'always so',
   ),
   logprobs_mode: inert(
     text,

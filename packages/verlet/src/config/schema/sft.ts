@@ -23,6 +23,11 @@ import { modelFields, sequenceParallel } from './model.js';
 import { checkpointGroup, codeReference, fsdpGroup, NO_PYTHON, profilerGroup } from './parts.js';
 import { deviceFields, runFields } from './trainer.js';
 
+export const OBJECTIVES = ['sft', 'dpo', 'reward_model'] as const;
+const NOT_VERL = { differs: 'not in verl' };
+
+const ONE_DEVICE = 'fine-tuning runs on one device, in this process';
+
 const data = group('Examples: where they come from and how they become tokens.', {
   train_files: field(textOrList, MISSING, 'Training rows: one or several files, folders, globs or hf:// paths.'),
   val_files: field(optionalTextOrList, null, 'Validation rows; null does not validate.', {
@@ -60,7 +65,7 @@ const data = group('Examples: where they come from and how they become tokens.',
   chat_template: field(optionalText, null, "Jinja chat template to use instead of the tokenizer's."),
   shuffle: field(flag, true, 'Shuffle rows each epoch.', { differs: 'always so in verl' }),
   custom_cls: codeReference('A dataset class of your own'),
-  balance_dp_token: field(flag, false, 'Give every rank the same number of tokens.'),
+  balance_dp_token: inert(flag, false, 'Give every rank the same number of tokens.', ONE_DEVICE),
   pad_mode: inert(
     z.enum(['right', 'no_padding', 'left_right']),
     'no_padding',
@@ -74,7 +79,7 @@ const model = group('The model to fine-tune.', {
   partial_pretrain: field(text, MISSING, 'Model to start from: a local folder or a Hugging Face id.'),
   tokenizer_path: field(optionalText, null, 'Tokenizer when it is not beside the model.'),
   ...modelFields(),
-  fsdp_config: fsdpGroup(),
+  fsdp_config: fsdpGroup({ dtypeCounts: true, seedCounts: false }),
   strategy: inert(text, 'fsdp2', "verl's training engine.", 'there is one engine'),
 });
 
@@ -102,10 +107,43 @@ const optim = group('The optimiser and its learning-rate schedule.', {
   override_optimizer_config: inert(freeForm.nullable(), null, 'Extra arguments for a Python optimiser.', NO_PYTHON),
 });
 
-export const sftSchema = group('Supervised fine-tuning: `verlet sft` (sft_trainer.yaml).', {
+const objective = group('What is learned: given answers, or from pairs of a better and a worse one.', {
+  name: field(
+    z.enum(OBJECTIVES),
+    'sft',
+    'sft raises the likelihood of answers; dpo trains a policy on pairs, reward_model a scorer.',
+    NOT_VERL,
+  ),
+  prompt_key: field(
+    text,
+    'prompt',
+    'Pairs: column with the prompt; rows without it hold whole conversations.',
+    NOT_VERL,
+  ),
+  chosen_key: field(text, 'chosen', 'Pairs: column with the better answer.', NOT_VERL),
+  rejected_key: field(text, 'rejected', 'Pairs: column with the worse answer.', NOT_VERL),
+  beta: field(number.gt(0), 0.1, 'dpo: how closely the policy is held to the model it starts from.', NOT_VERL),
+  loss_type: field(
+    z.enum(['sigmoid', 'hinge', 'ipo']),
+    'sigmoid',
+    'dpo: sigmoid is DPO, hinge SLiC, ipo the squared form.',
+    NOT_VERL,
+  ),
+  label_smoothing: field(
+    number.min(0).lt(0.5),
+    0,
+    'dpo with sigmoid: share of pairs taken to be the wrong way round.',
+    NOT_VERL,
+  ),
+  sft_coef: field(nonNegative, 0, 'dpo: weight of the likelihood of the better answer.', NOT_VERL),
+  center_rewards_coef: field(nonNegative, 0, 'reward_model: weight that keeps scores around zero.', NOT_VERL),
+});
+
+export const sftSchema = group('Fine-tuning on given answers or pairs of them: `verlet sft` (sft_trainer.yaml).', {
   data,
   model,
   optim,
+  objective,
   checkpoint: checkpointGroup(),
   trainer: group('The run: length, devices, logs, checkpoints.', {
     ...runFields('gsm8k-sft', 'test'),
@@ -113,12 +151,8 @@ export const sftSchema = group('Supervised fine-tuning: `verlet sft` (sft_traine
     ...deviceFields(),
     seed: field(integer, 1, 'Seed of shuffling and initialisation.'),
     max_ckpt_to_keep: field(optionalInteger, null, 'Checkpoints to keep; null or 0 keeps all.'),
-    launcher: field(z.enum(['auto', 'inline', 'process', 'ray']), 'auto', 'What starts ranks.', {
-      differs: 'not in verl',
-    }),
-    worker_timeout: field(number.gt(0), 1800, 'Seconds a call to a rank may take before the run fails.', {
-      differs: 'not in verl',
-    }),
+    launcher: inert(z.enum(['auto', 'inline', 'process', 'ray']), 'auto', 'What starts ranks.', ONE_DEVICE),
+    worker_timeout: inert(number.gt(0), 1800, 'Seconds a call to a rank may take before the run fails.', ONE_DEVICE),
   }),
   ulysses_sequence_parallel_size: sequenceParallel(),
   use_remove_padding: inert(flag, true, 'Pack sequences.', 'sequences are always packed'),

@@ -138,10 +138,11 @@ export const rayInit = group('Ray, when trainer.launcher is ray.', {
 });
 
 export const globalProfiler = group('Profiling of chosen steps.', {
-  tool: field(
+  tool: inert(
     z.enum(['torch', 'torch_memory', 'nsys', 'npu', 'precision_debugger']).nullable(),
     null,
-    'Profiler; null profiles nothing.',
+    'Which profiler.',
+    'there is one: global_profiler.steps are recorded as a Chrome trace, with NVTX ranges on CUDA',
   ),
   steps: field(z.array(integer).nullable(), null, 'Steps to profile.'),
   profile_continuous_steps: field(flag, false, 'Put neighbouring steps into one recording.'),

@@ -64,8 +64,11 @@ export class Tokenizer {
     this.eosTokenIds = [...new Set(ends)];
   }
 
-  static async load(folder: string): Promise<Tokenizer> {
-    const files = await readTokenizerFiles(folder);
+  /** `chatTemplate` takes the place of those in the folder. */
+  static async load(folder: string, options: { chatTemplate?: string } = {}): Promise<Tokenizer> {
+    const read = await readTokenizerFiles(folder);
+    const { chatTemplate } = options;
+    const files = chatTemplate === undefined ? read : { ...read, chatTemplates: { default: chatTemplate } };
     try {
       return new Tokenizer(files);
     } catch (error) {

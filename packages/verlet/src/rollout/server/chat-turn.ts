@@ -107,10 +107,12 @@ function checkToolChoice({ tools, toolChoice }: ChatTurnRequest): void {
 /** Calls are forced by beginning one on the model's behalf: what it then writes can only complete it. */
 function forcedPrefix(toolChoice: ToolChoice, parser: ToolCallParser): string {
   if (toolChoice === 'auto' || toolChoice === 'none') return '';
-  if (!parser.forcedPrefix) {
-    throw unsupported('tool_choice', "This model's tool-call parser cannot force a call; use 'auto' or 'none'.");
-  }
+  if (!parser.forcedPrefix) throw cannotForce();
   return parser.forcedPrefix(toolChoice === 'required' ? undefined : toolChoice.name);
+}
+
+function cannotForce() {
+  return unsupported('tool_choice', "This model's tool-call parser cannot force a call; use 'auto' or 'none'.");
 }
 
 type SpokenDelta = ChoiceDelta & { reasoning?: string };
@@ -173,11 +175,16 @@ function certainLength(text: string, markers: readonly string[] | undefined): nu
 
 async function captureTurn(session: CaptureSession, request: ChatTurnRequest): Promise<ChatTurn> {
   if (request.n !== 1) throw unsupported('n', 'A recorded rollout takes one choice per call (n = 1).');
-  if (request.toolChoice !== 'auto' && request.toolChoice !== 'none') {
-    throw unsupported('tool_choice', "In a recorded rollout tool_choice can be 'auto' or 'none'.");
-  }
-  const { messages, tools, given, signal } = request;
-  const turn = await session.chat({ messages, tools: tools.length > 0 ? tools : undefined, sampling: given, signal });
+  const { messages, tools, toolChoice, given, signal } = request;
+  const isForced = toolChoice !== 'auto' && toolChoice !== 'none';
+  if (isForced && !session.canForceCalls) throw cannotForce();
+  const turn = await session.chat({
+    messages,
+    tools: tools.length > 0 ? tools : undefined,
+    sampling: given,
+    signal,
+    ...(isForced ? { toolChoice } : {}),
+  });
   if (turn.finishReason === 'abort') throw abortError(signal);
   const tokens = Array.from(turn.tokenIds, (tokenId, at) => ({
     tokenId,

@@ -22,7 +22,7 @@ export async function chatCompletions(context: EndpointContext, body: unknown): 
   const request = parseRequest(chatRequest, body);
   const { options, scope, session } = context;
   refuseUnsupported(request);
-  checkModel(options, request.model);
+  checkModel(context, request.model);
   if (request.top_logprobs && !request.logprobs) {
     throw invalidParameter('top_logprobs', "top_logprobs needs 'logprobs' to be true.");
   }

@@ -25,7 +25,7 @@ export async function completions(context: EndpointContext, body: unknown): Prom
   const request = parseRequest(completionRequest, body);
   const { options, scope, session } = context;
   refuseUnsupported(request);
-  checkModel(options, request.model);
+  checkModel(context, request.model);
   if (session) {
     throw unsupported('prompt', 'A recorded rollout takes /v1/chat/completions or /v1/responses, not /v1/completions.');
   }

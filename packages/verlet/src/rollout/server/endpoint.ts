@@ -20,8 +20,9 @@ export function pauseFor({ scope }: EndpointContext, isStream: boolean | null | 
   return isStream ? () => scope.streamPauseMs : () => Number.POSITIVE_INFINITY;
 }
 
-export function checkModel(options: ServerOptions, model: string): void {
-  if (model === options.model) return;
+/** A rollout's address leads to the policy, whatever name the agent has for its model. */
+export function checkModel({ options, session }: EndpointContext, model: string): void {
+  if (session || model === options.model) return;
   throw new ApiError(
     404,
     `The model '${model}' does not exist; this server has '${options.model}'.`,

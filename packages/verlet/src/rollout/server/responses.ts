@@ -15,7 +15,7 @@ export async function responses(context: EndpointContext, body: unknown): Promis
   const request = parseRequest(responsesRequest, body);
   const { options, scope, session, items } = context;
   refuseUnsupported(request);
-  checkModel(options, request.model);
+  checkModel(context, request.model);
   const { sampling, given } = readSampling(
     request,
     { maxTokens: request.max_output_tokens, topLogProbs: request.top_logprobs },

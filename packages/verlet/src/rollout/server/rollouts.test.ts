@@ -98,6 +98,37 @@ describe('recorded rollouts', () => {
     expect(engine.requests[0]!.sampling).toMatchObject({ temperature: 0.7, seed: 11, topP: 0.5 });
   });
 
+  it('is the policy under any name that the agent has for its model', async () => {
+    const { url } = await start();
+    const client = new OpenAI({ baseURL: `${url}/r/rollout-a/v1`, apiKey: 'none', maxRetries: 0 });
+    await client.chat.completions.create({ ...ask, model: 'gpt-5' });
+    await client.responses.create({ model: 'gpt-5-mini', input: 'Add 2 and 2.' });
+    expect(sessions.get('rollout-a')!.calls).toHaveLength(2);
+  });
+
+  it('forces calls where the agent asks for it, and does not train what it wrote for the model', async () => {
+    engine = new ScriptedEngine((prompt) =>
+      prompt.endsWith('"name": "add", "arguments": ') ? '{"a": 2, "b": 2}}\n</tool_call>' : 'Four.',
+    );
+    const session = new CaptureSession({ engine, tokenizer: byteTokenizer });
+    sessions.set('forced', session);
+    const { url } = await start();
+    const client = new OpenAI({ baseURL: `${url}/r/forced/v1`, apiKey: 'none', maxRetries: 0 });
+    const tool_choice = { type: 'function' as const, function: { name: 'add' } };
+    const { choices } = await client.chat.completions.create({ ...ask, tools: [addTool], tool_choice });
+    const call = choices[0]!.message.tool_calls![0]!;
+    expect(call).toMatchObject({ function: { name: 'add', arguments: '{"a":2,"b":2}' } });
+    await client.chat.completions.create({
+      ...ask,
+      tools: [addTool],
+      messages: [...ask.messages, choices[0]!.message, { role: 'tool', tool_call_id: call.id, content: '4' }],
+    });
+    const [trajectory, ...others] = session.finish();
+    expect(others).toEqual([]);
+    const trained = trajectory!.responseIds.filter((_, k) => trajectory!.responseMask[k] === 1);
+    expect(byteTokenizer.decode(trained, { skipSpecialTokens: true })).toBe('{"a": 2, "b": 2}}\n</tool_call>Four.');
+  });
+
   it('finds the rollout by its API key, and knows no others', async () => {
     const { url } = await start();
     const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'rollout-b', maxRetries: 0 });
@@ -111,9 +142,7 @@ describe('recorded rollouts', () => {
     const { url } = await start();
     const client = new OpenAI({ baseURL: `${url}/r/rollout-a/v1`, apiKey: 'none', maxRetries: 0 });
     await expect(client.chat.completions.create({ ...ask, n: 2 })).rejects.toMatchObject({ status: 400, param: 'n' });
-    await expect(
-      client.chat.completions.create({ ...ask, tools: [addTool], tool_choice: 'required' }),
-    ).rejects.toMatchObject({
+    await expect(client.chat.completions.create({ ...ask, tool_choice: 'required' })).rejects.toMatchObject({
       status: 400,
       param: 'tool_choice',
     });

@@ -40,7 +40,10 @@ export interface CaptureSession {
     tools?: ToolSchema[];
     sampling: SamplingParams;
     signal?: AbortSignal;
+    toolChoice?: 'required' | { name: string };
   }): Promise<CapturedTurn>;
+  /** Whether `toolChoice` is possible with the model's way of writing calls. */
+  readonly canForceCalls?: boolean;
 }
 
 export interface CapturedTurn {

@@ -1,5 +1,5 @@
 import { noGrad, scope, type Tensor, zerosLike } from '@verlet/torch';
-import { klPenalty } from '../../algorithms/index.js';
+import { isTopKDivergence, klPenalty } from '../../algorithms/index.js';
 import type { PpoConfig } from '../../config/index.js';
 import { DataProto } from '../../protocol/index.js';
 import type { ActorGroup } from '../ppo.js';
@@ -33,6 +33,11 @@ export class DistilledActor implements ActorGroup {
     batch.set('advantages', this.advantages(batch, divergence));
     divergence.dispose();
     if (!batch.batch.has('ref_log_prob')) teacher.dispose();
+    if (isTopKDivergence(this.loss.loss_mode)) {
+      const { ids, logProbs } = this.teachers.topLogProbs(batch);
+      batch.set('teacher_topk_ids', ids);
+      batch.set('teacher_topk_log_probs', logProbs);
+    }
     const output = await this.student.updateActor(batch);
     const metrics = output.metaInfo.metrics as Record<string, number[]>;
     metrics['distillation/kl'] = [meanKl];
@@ -46,7 +51,9 @@ export class DistilledActor implements ActorGroup {
       const divergence = scope(() => {
         const mask = batch.tensor('response_mask').to('float32');
         meanKl = student.sub(teacher).mul(mask).sum().item() / Math.max(1, mask.sum().item());
-        const values = klPenalty(student, teacher, this.loss.loss_mode.replace(/\+$/, ''));
+        const { loss_mode: mode } = this.loss;
+        // A top-k form is a loss of the update; what is compared here is then for the metric only.
+        const values = klPenalty(student, teacher, isTopKDivergence(mode) ? 'k1' : mode.replace(/\+$/, ''));
         const most = this.loss.loss_max_clamp;
         return (most === null ? values : values.clamp(-most, most)).mul(mask);
       });

@@ -1,4 +1,5 @@
 /** What `distillation.*` asks of the other parts of a run. */
+import { isTopKDivergence, TOP_K_DIVERGENCES } from '../../algorithms/index.js';
 import { type PpoConfig, UserError } from '../../config/index.js';
 
 type LossSettings = PpoConfig['distillation']['distillation_loss'];
@@ -11,22 +12,30 @@ export function checkDistillation(config: PpoConfig): void {
   const refuse = (message: string): never => {
     throw new UserError(message, { exitCode: 2 });
   };
-  if (!ESTIMATORS.includes(loss.loss_mode.replace(/\+$/, '')))
+  const isTopK = isTopKDivergence(loss.loss_mode);
+  if (!isTopK && !ESTIMATORS.includes(loss.loss_mode.replace(/\+$/, '')))
     refuse(
-      `distillation.distillation_loss.loss_mode=${loss.loss_mode}: the estimators ${ESTIMATORS.join(', ')} are there ` +
-        "(each also with '+'); top-k forms are not",
+      `distillation.distillation_loss.loss_mode=${loss.loss_mode}: there are ${TOP_K_DIVERGENCES.join(', ')} and the ` +
+        `estimators ${ESTIMATORS.join(', ')} (each also with '+')`,
+    );
+  if (isTopK && loss.use_policy_gradient)
+    refuse(
+      `distillation.distillation_loss.loss_mode=${loss.loss_mode} is a loss, not a reward of tokens; set ` +
+        'use_policy_gradient=false, or take an estimator such as k1',
     );
   if (policy.actor.use_kl_loss)
     refuse('distillation takes the place of the KL loss; set actor_rollout_ref.actor.use_kl_loss=false');
   if (config.algorithm.use_kl_in_reward)
     refuse('distillation takes the place of the KL in the reward; set algorithm.use_kl_in_reward=false');
-  if (loss.loss_max_clamp !== null && !loss.use_policy_gradient)
-    refuse('distillation.distillation_loss.loss_max_clamp works with use_policy_gradient=true only');
+  if (loss.loss_max_clamp !== null && !loss.use_policy_gradient && !isTopK)
+    refuse(
+      'distillation.distillation_loss.loss_max_clamp works with use_policy_gradient=true or a top-k loss_mode only',
+    );
 }
 
 /**
  * The configuration under which the usual trainer distils. As a loss, the divergence to the teacher is the actor's KL loss with
- * the teacher as its reference; as a reward, it becomes the advantages.
+ * the teacher as its reference, or over the teacher's likeliest tokens a loss of its own; as a reward, it becomes the advantages.
  */
 export function distillingConfig(config: PpoConfig): PpoConfig {
   const { distillation_loss: loss } = config.distillation;
@@ -45,12 +54,14 @@ export function distillingConfig(config: PpoConfig): PpoConfig {
             clip_ratio_high: loss.clip_ratio_high,
             policy_loss: { ...actor.policy_loss, loss_mode: loss.policy_loss_mode },
           }
-        : {
-            ...actor,
-            use_kl_loss: true,
-            kl_loss_coef: loss.distillation_loss_coef,
-            kl_loss_type: loss.loss_mode as typeof actor.kl_loss_type,
-          },
+        : isTopKDivergence(loss.loss_mode)
+          ? actor
+          : {
+              ...actor,
+              use_kl_loss: true,
+              kl_loss_coef: loss.distillation_loss_coef,
+              kl_loss_type: loss.loss_mode as typeof actor.kl_loss_type,
+            },
     },
   };
 }

@@ -1,14 +1,14 @@
 /** The teachers: frozen models that say how likely they find what the student wrote. */
-import { scope, type Tensor, zeros } from '@verlet/torch';
-import { rearrangeMicroBatches } from '../../algorithms/index.js';
+import { nn, scope, type Tensor, zeros } from '@verlet/torch';
 import { type PpoConfig, UserError } from '../../config/index.js';
 import { loadCausalLM } from '../../models/checkpoint.js';
 import { Tokenizer } from '../../models/tokenizer/index.js';
 import type { CausalLM } from '../../models/transformer.js';
 import type { DataProto } from '../../protocol/index.js';
 import { pickDevice } from '../../workers/actor-rollout-ref.js';
-import { scoreBatch, sequenceLengths } from '../../workers/language-model-worker.js';
-import { rowSource } from '../../workers/packing.js';
+import { forwardRows, scoreBatch } from '../../workers/language-model-worker.js';
+import { microBatches } from '../../workers/micro-batches.js';
+import { packOptions, rowSource } from '../../workers/packing.js';
 import { findModel } from '../export/find-model.js';
 import { asUserError } from '../sft/model.js';
 
@@ -23,6 +23,8 @@ export class Teachers {
   private constructor(
     private readonly teachers: readonly Teacher[],
     private readonly config: PpoConfig,
+    /** Tokens that the student knows. */
+    private readonly vocabSize: number,
   ) {}
 
   static async open(config: PpoConfig, student: Tokenizer): Promise<Teachers> {
@@ -54,30 +56,60 @@ export class Teachers {
       for (const { model } of teachers) model.dispose();
       throw error;
     }
-    return new Teachers(teachers, config);
+    return new Teachers(teachers, config, student.vocabSize);
   }
 
   /** Log-probabilities of the sampled tokens, [rows, responseWidth]; each row by its own teacher. */
   logProbs(batch: DataProto): Tensor {
-    const lengths = sequenceLengths(rowSource(batch));
-    const { rollout } = this.config.actor_rollout_ref;
     const minimum = this.config.distillation.distillation_loss.log_prob_min_clamp;
     return scope(() => {
       const total = zeros(batch.tensor('responses').shape);
-      for (const [teacher, rows] of this.rowsOf(batch)) {
-        const micro = rearrangeMicroBatches(
-          rows.map((row) => lengths[row]!),
-          rollout.log_prob_max_token_len_per_gpu,
-        ).map((part) => part.map((k) => rows[k]!));
-        const { logProbs } = scoreBatch(teacher.model, batch, {
-          microBatches: micro,
-          temperature: rollout.temperature || 1,
-        });
+      for (const { model, ...share } of this.shares(batch)) {
+        const { logProbs } = scoreBatch(model, batch, share);
         total.add_(minimum === null ? logProbs : logProbs.clamp(minimum));
         logProbs.dispose();
       }
       return total;
     });
+  }
+
+  /** The likeliest tokens where the student sampled, [rows, responseWidth, topk]; zeros elsewhere. */
+  topLogProbs(batch: DataProto): { ids: Tensor; logProbs: Tensor } {
+    const source = rowSource(batch);
+    const count = Math.min(this.config.distillation.distillation_loss.topk, this.vocabSize);
+    const shape = [source.rows * source.responseWidth, count];
+    return scope(() => {
+      const ids = zeros(shape, { dtype: 'int32' });
+      const logProbs = zeros(shape);
+      for (const { model, microBatches, temperature, sharePrompts } of this.shares(batch))
+        for (const rows of microBatches)
+          scope(() => {
+            const { packed, hidden } = forwardRows(model, source, rows, { sharePrompts });
+            const top = nn.topLogProbs(hidden, model.headWeight, count, { temperature, among: this.vocabSize });
+            const places = nn.indexTensor(packed.batchPlaces);
+            ids.indexCopy_(0, places, top.ids.to('int32').to('cpu'));
+            logProbs.indexCopy_(0, places, top.logProbs.to('cpu'));
+            packed.dispose();
+          });
+      const [rows, width] = [source.rows, source.responseWidth];
+      return { ids: ids.reshape(rows, width, count), logProbs: logProbs.reshape(rows, width, count) };
+    });
+  }
+
+  /** What each teacher has to read, cut into passes. */
+  private shares(batch: DataProto) {
+    const source = rowSource(batch);
+    const { rollout, model: settings } = this.config.actor_rollout_ref;
+    return [...this.rowsOf(batch)].map(([{ model }, rows]) => ({
+      model,
+      temperature: rollout.temperature || 1,
+      sharePrompts: settings.share_prompts,
+      microBatches: microBatches(source, rows, {
+        size: null,
+        budget: rollout.log_prob_max_token_len_per_gpu,
+        pack: packOptions(model, settings.share_prompts),
+      }),
+    }));
   }
 
   private rowsOf(batch: DataProto): Map<Teacher, number[]> {

@@ -10,7 +10,7 @@ import {
   type ScoredSample,
 } from '../../rewards/index.js';
 import { benchmarkOf, prepareBenchmarkRow } from '../generate/benchmarks.js';
-import { writeJsonLines } from '../generate/generate.js';
+import { writeJsonLines } from '../generate/write-output.js';
 import { type Estimate, estimate, type JudgedSample } from './estimates.js';
 import { finalAnswer } from './final-answer.js';
 

@@ -1,23 +1,16 @@
 /** Answers the prompts of a file: rows in, the same rows with a column of responses out. */
 import { existsSync } from 'node:fs';
-import { mkdir, open, rename, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { type GenerationConfig, UserError } from '../../config/index.js';
-import {
-  DataError,
-  openTable,
-  type Row,
-  type Table,
-  type TableSchema,
-  toMessages,
-  writeParquet,
-} from '../../data/index.js';
+import { DataError, openTable, type Row, type Table, toMessages } from '../../data/index.js';
 import type { SamplingParams } from '../../rollout/index.js';
+import { readTemplate } from '../../workers/model-source.js';
 import { mixSeed } from '../rows.js';
-import { readTemplate } from '../sft/model.js';
-import { type Benchmark, benchmarkOf, prepareBenchmarkRow } from './benchmarks.js';
+import { type Benchmark, benchmarkOf } from './benchmarks.js';
 import { type OpenedEngine, openEngine } from './open-engine.js';
 import { type FinishedRow, PartialFile } from './partial-file.js';
+import { promptRows, writeOutput } from './write-output.js';
 
 export interface GenerateOptions {
   config: GenerationConfig;
@@ -57,12 +50,17 @@ export async function generate(options: GenerateOptions): Promise<GenerateResult
       });
     await mkdir(path.dirname(path.resolve(outputPath)), { recursive: true });
     const partialPath = `${outputPath}.partial.jsonl`;
-    const partial = await PartialFile.open(partialPath, fingerprintOf(config, table.numRows), options.restart);
-    const resumedRows = partial.finished.size;
-    if (resumedRows > 0) options.note?.(`${resumedRows} of ${table.numRows} rows were finished before; going on`);
-    const started = performance.now();
-    let numTokens = 0;
+    const partial = await PartialFile.open(
+      partialPath,
+      fingerprintOf(config, table.numRows),
+      table.numRows,
+      options.restart,
+    );
     try {
+      const resumedRows = partial.count;
+      if (resumedRows > 0) options.note?.(`${resumedRows} of ${table.numRows} rows were finished before; going on`);
+      const started = performance.now();
+      let numTokens = 0;
       if (resumedRows < table.numRows) {
         const opened = await openEngine(config.model.path, engineOptions(config));
         try {
@@ -71,15 +69,20 @@ export async function generate(options: GenerateOptions): Promise<GenerateResult
           await opened.engine.close();
         }
       }
+      const seconds = (performance.now() - started) / 1000;
+      const interrupted = Boolean(signal?.aborted && partial.count < table.numRows);
+      const result = { outputPath, numRows: partial.count, resumedRows, numTokens, seconds, interrupted };
+      if (interrupted) return result;
+      await writeOutput(table, benchmark, partial, {
+        path: outputPath,
+        responseKey: config.data.response_key,
+        hasLogProbs: config.rollout.calculate_log_probs,
+      });
+      await rm(partialPath, { force: true });
+      return result;
     } finally {
       await partial.close();
     }
-    const seconds = (performance.now() - started) / 1000;
-    const result = { outputPath, numRows: partial.finished.size, resumedRows, numTokens, seconds, interrupted: false };
-    if (signal?.aborted && partial.finished.size < table.numRows) return { ...result, interrupted: true };
-    await writeOutput(table, benchmark, partial, config);
-    await rm(partialPath, { force: true });
-    return result;
   } finally {
     await table.close();
   }
@@ -197,19 +200,17 @@ async function answerRows(
     if (rollout.calculate_log_probs) finished.log_probs = outputs.map(({ logProbs }) => logProbs);
     for (const { tokenIds } of outputs) numTokens += tokenIds.length;
     await partial.add(finished);
-    onProgress?.(partial.finished.size, table.numRows);
+    onProgress?.(partial.count, table.numRows);
   };
 
   const running = new Set<Promise<void>>();
   let failure: unknown = null;
   let index = -1;
-  for await (const raw of table.rows()) {
+  for await (const row of promptRows(table, benchmark)) {
     index++;
     if (signal?.aborted || failure) break;
-    if (partial.finished.has(index)) continue;
-    const at = index;
-    const row = benchmark ? prepareBenchmarkRow(benchmark, raw, at, table.locate(at)) : raw;
-    const task: Promise<void> = answer(at, row)
+    if (partial.has(index)) continue;
+    const task: Promise<void> = answer(index, row)
       .catch((error: unknown) => {
         failure ??= error;
       })
@@ -222,45 +223,4 @@ async function answerRows(
   signal?.removeEventListener('abort', abortAll);
   if (failure) throw failure;
   return numTokens;
-}
-
-async function writeOutput(
-  table: Table,
-  benchmark: Benchmark | null,
-  partial: PartialFile,
-  { data }: GenerationConfig,
-): Promise<void> {
-  const logProbsKey = `${data.response_key}_log_probs`;
-  const hasLogProbs = [...partial.finished.values()].some(({ log_probs }) => log_probs !== undefined);
-  async function* rows(): AsyncGenerator<Row> {
-    let index = 0;
-    for await (const raw of table.rows()) {
-      const row = benchmark ? prepareBenchmarkRow(benchmark, raw, index, table.locate(index)) : raw;
-      const { responses, log_probs } = partial.finished.get(index)!;
-      yield { ...row, [data.response_key]: responses, ...(hasLogProbs ? { [logProbsKey]: log_probs } : {}) };
-      index++;
-    }
-  }
-  if (data.output_path.endsWith('.jsonl')) return writeJsonLines(data.output_path, rows());
-  const isParquet = !benchmark && table.sources.every(({ path: file }) => file.endsWith('.parquet'));
-  const texts = { kind: 'list', element: { kind: 'string' } } as const;
-  const numbers = { kind: 'list', element: { kind: 'list', element: { kind: 'double' } } } as const;
-  // Types that a file declares are kept; others have to be inferred from the values.
-  const schema: TableSchema | undefined = isParquet
-    ? { ...table.schema, [data.response_key]: texts, ...(hasLogProbs ? { [logProbsKey]: numbers } : {}) }
-    : undefined;
-  await writeParquet(data.output_path, rows(), { schema, mixed: 'json' });
-}
-
-export async function writeJsonLines(file: string, rows: AsyncIterable<Row> | Iterable<Row>): Promise<void> {
-  const temporary = `${file}.${process.pid}.tmp`;
-  const handle = await open(temporary, 'w');
-  try {
-    const plain = (_key: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value);
-    for await (const row of rows) await handle.appendFile(`${JSON.stringify(row, plain)}\n`);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(temporary, file);
 }

@@ -2,10 +2,12 @@ import type { SftConfig } from '../../config/index.js';
 import { loadWeights } from '../../models/checkpoint.js';
 import { loraOf } from '../../models/lora.js';
 import { CausalLM } from '../../models/transformer.js';
+import { type CheckpointParts, loadParts, saveParts } from '../../workers/checkpoint-parts.js';
+import { configOf } from '../../workers/model-source.js';
 import type { Learner, Validation } from '../sft/learner.js';
 import { cutMicroBatches } from '../sft/micro-batches.js';
-import { configOf, loadTrainable, loadTrained, type ModelSource, placementOf, saveTrained } from '../sft/model.js';
-import { createOptimizer, type ScheduledOptimizer } from '../sft/optimizer.js';
+import { loadTrainable, type ModelSource, placementOf, saveTrained, trainedParts } from '../sft/model.js';
+import { createOptimizer, type ScheduledOptimizer, schedule } from '../sft/optimizer.js';
 import { mean } from '../statistics.js';
 import { preferenceLoss } from './losses.js';
 import type { PairItem } from './pair-dataset.js';
@@ -56,7 +58,7 @@ export class DpoLearner implements Learner<PairItem> {
   }
 
   step(items: readonly PairItem[], progress: number): Record<string, number> {
-    const lr = this.optim.schedule(progress);
+    const lr = schedule(this.optim, progress);
     const outcomes: PairOutcome[] = [];
     this.model.clearGradients();
     for (const pairs of this.cut(items)) {
@@ -122,12 +124,19 @@ export class DpoLearner implements Learner<PairItem> {
     return cutMicroBatches(items, pairLength, this.config.data);
   }
 
+  private get parts(): CheckpointParts {
+    const { model, source } = this;
+    return trainedParts(model, this.optim.optimizer, this.config.model.partial_pretrain, (folder) =>
+      saveTrained(folder, model, source),
+    );
+  }
+
   saveCheckpoint(folder: string): Promise<void> {
-    return saveTrained(folder, this.model, this.optim.optimizer, this.source, this.config.model.partial_pretrain);
+    return saveParts(folder, this.config.checkpoint, this.parts);
   }
 
   loadCheckpoint(folder: string): Promise<void> {
-    return loadTrained(folder, this.model, this.optim.optimizer, this.config.checkpoint.load_contents);
+    return loadParts(folder, 'checkpoint', this.config.checkpoint, this.parts);
   }
 
   close(): void {

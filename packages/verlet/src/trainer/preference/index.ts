@@ -3,5 +3,5 @@ export { DpoLearner } from './dpo-learner.js';
 export { preferenceLoss, rankingLoss } from './losses.js';
 export { type Answer, PairDataset, type PairItem } from './pair-dataset.js';
 export { RewardModelLearner } from './reward-model-learner.js';
-export { PREFERENCE_DEFAULTS, type PreferenceSettings } from './settings.js';
-export { type PreferenceOptions, trainPreference } from './train-preference.js';
+export { type PreferenceSettings, preferenceSettings } from './settings.js';
+export { trainPreference } from './train-preference.js';

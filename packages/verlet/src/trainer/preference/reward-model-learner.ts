@@ -1,28 +1,16 @@
 /** A reward model: a decoder with one score per sequence, taught which of two answers is better. */
-import { mkdir, writeFile } from 'node:fs/promises';
-import path from 'node:path';
-import {
-  grad,
-  manualSeed,
-  nn,
-  noGrad,
-  openSafetensors,
-  saveSafetensors,
-  scope,
-  type Tensor,
-  tensor,
-  zeros,
-} from '@verlet/torch';
+import { grad, manualSeed, nn, noGrad, openSafetensors, scope, type Tensor, tensor, zeros } from '@verlet/torch';
 import type { SftConfig } from '../../config/index.js';
 import { PackedAttention } from '../../models/attention.js';
 import { loadWeights } from '../../models/checkpoint.js';
-import { loraOf } from '../../models/lora.js';
-import { loadAdapter, saveAdapter } from '../../models/lora-files.js';
-import { ValueModel } from '../../models/value-model.js';
+import { saveValueModel, ValueModel } from '../../models/value-model.js';
+import { adaptModel } from '../../workers/adapters.js';
+import { type CheckpointParts, loadParts, saveParts } from '../../workers/checkpoint-parts.js';
+import { configOf } from '../../workers/model-source.js';
 import type { Learner, Validation } from '../sft/learner.js';
 import { cutMicroBatches } from '../sft/micro-batches.js';
-import { adapt, asUserError, configOf, type ModelSource, placementOf } from '../sft/model.js';
-import { createOptimizer, type ScheduledOptimizer } from '../sft/optimizer.js';
+import { asUserError, type ModelSource, placementOf, saveTemplate, trainedParts } from '../sft/model.js';
+import { createOptimizer, type ScheduledOptimizer, schedule } from '../sft/optimizer.js';
 import { mean } from '../statistics.js';
 import { pairLength } from './dpo-learner.js';
 import { type RankingLoss, rankingLoss } from './losses.js';
@@ -56,7 +44,7 @@ export class RewardModelLearner implements Learner<PairItem> {
       using reader = openSafetensors(source.folder);
       const hasHead = reader.has('score.weight');
       loadWeights(made, source.folder, (name) => (name.startsWith('score.') && !hasHead ? null : name));
-      await adapt(made, config.model);
+      await adaptModel(made, config.model);
       return made;
     });
     const optim = createOptimizer(model, config.optim, totalSteps);
@@ -64,7 +52,7 @@ export class RewardModelLearner implements Learner<PairItem> {
   }
 
   step(items: readonly PairItem[], progress: number): Record<string, number> {
-    const lr = this.optim.schedule(progress);
+    const lr = schedule(this.optim, progress);
     this.model.clearGradients();
     const outcomes = this.cut(items).flatMap((pairs) => this.accumulate(pairs, items.length));
     const report = describe(outcomes, 'train');
@@ -159,45 +147,21 @@ export class RewardModelLearner implements Learner<PairItem> {
     return cutMicroBatches(items, pairLength, this.config.data);
   }
 
-  async saveCheckpoint(folder: string): Promise<void> {
-    const target = path.join(folder, 'huggingface');
-    await mkdir(target, { recursive: true });
-    const { model, source } = this;
-    scope(() =>
-      saveSafetensors(
-        path.join(target, 'model.safetensors'),
-        loraOf(model)?.mergedEntries(model) ?? model.stateEntries(),
-        { metadata: { format: 'pt' } },
-      ),
-    );
-    await source.tokenizer.save(target);
-    if (source.chatTemplate !== undefined)
-      await writeFile(path.join(target, 'chat_template.jinja'), source.chatTemplate);
-    await writeFile(path.join(target, 'config.json'), `${JSON.stringify(this.classifierConfig(), null, 2)}\n`);
-    if (loraOf(model))
-      await saveAdapter(model, path.join(folder, 'lora_adapter'), { baseModel: this.config.model.partial_pretrain });
-    this.optim.optimizer.save(path.join(folder, 'optimizer.safetensors'));
+  private get parts(): CheckpointParts {
+    const { model, source, optim } = this;
+    return trainedParts(model, optim.optimizer, this.config.model.partial_pretrain, async (folder) => {
+      await saveValueModel(model, folder, { kind: 'sequence', padTokenId: this.padTokenId });
+      await source.tokenizer.save(folder);
+      await saveTemplate(folder, source);
+    });
   }
 
-  /** `config.json` of a sequence classifier with one label, which is what transformers takes for a reward model. */
-  private classifierConfig(): Record<string, unknown> {
-    const { raw } = this.model.config;
-    const [name = 'ForCausalLM'] = (raw.architectures as string[] | undefined) ?? [];
-    return {
-      ...raw,
-      architectures: [name.replace(/For[A-Za-z]+$/, 'ForSequenceClassification')],
-      id2label: { 0: 'LABEL_0' },
-      label2id: { LABEL_0: 0 },
-      pad_token_id: this.padTokenId,
-      torch_dtype: this.model.dtype,
-    };
+  saveCheckpoint(folder: string): Promise<void> {
+    return saveParts(folder, this.config.checkpoint, this.parts);
   }
 
-  async loadCheckpoint(folder: string): Promise<void> {
-    if (loraOf(this.model)) await loadAdapter(this.model, path.join(folder, 'lora_adapter'));
-    else loadWeights(this.model, path.join(folder, 'huggingface'));
-    if (this.config.checkpoint.load_contents.includes('optimizer'))
-      this.optim.optimizer.load(path.join(folder, 'optimizer.safetensors'));
+  loadCheckpoint(folder: string): Promise<void> {
+    return loadParts(folder, 'checkpoint', this.config.checkpoint, this.parts);
   }
 
   close(): void {

@@ -1,5 +1,5 @@
 /** Log-probabilities of whole answers under a causal model, and the way back from a slope per answer. */
-import { nn, noGrad, scope, type Tensor, tensor, zeros } from '@verlet/torch';
+import { nn, noGrad, scope, type Tensor, tensor } from '@verlet/torch';
 import { PackedAttention } from '../../models/attention.js';
 import type { CausalLM } from '../../models/transformer.js';
 import type { Answer } from './pair-dataset.js';
@@ -51,7 +51,7 @@ export function answerLogProbs(model: CausalLM, answers: readonly Answer[]): num
     scope(() => {
       const packed = packAnswers(answers, model.device);
       const context = new PackedAttention(packed.lengths, model.device);
-      const hidden = model.model.forward(packed.inputIds, context).indexSelect(0, packed.predictors);
+      const hidden = model.model.forward(packed.inputIds, context, packed.predictors);
       const { logProbs } = new nn.LogProbHead(hidden, model.headWeight, packed.targets).result;
       const sums = sumByOwner(logProbs, packed.owners, answers.length);
       logProbs.dispose();
@@ -71,23 +71,15 @@ export function trainOnAnswers(
   scope(() => {
     const packed = packAnswers(answers, model.device);
     const context = new PackedAttention(packed.lengths, model.device);
-    const pass = model.model.forwardForTraining(packed.inputIds, context, options);
-    const hidden = pass.hidden.indexSelect(0, packed.predictors);
-    const head = new nn.LogProbHead(hidden, model.headWeight, packed.targets, { train: true });
+    const pass = model.model.forwardForTraining(packed.inputIds, context, { ...options, rows: packed.predictors });
+    const head = new nn.LogProbHead(pass.hidden, model.headWeight, packed.targets, { train: true });
     const bySum = slopes(sumByOwner(head.result.logProbs, packed.owners, answers.length));
     head.result.logProbs.dispose();
     const outer = tensor(
       Float32Array.from(packed.owners, (owner) => bySum[owner]!),
       { device: model.device },
     );
-    const gradHidden = head.backward(outer, null, model.headWeight);
-    pass.backward(
-      zeros(pass.hidden.shape, { dtype: gradHidden.dtype, device: model.device }).indexAdd_(
-        0,
-        packed.predictors,
-        gradHidden,
-      ),
-    );
+    pass.backward(head.backward(outer, null, model.headWeight));
     context.dispose();
   });
 }

@@ -1,9 +1,6 @@
-import { UserError } from '../../config/index.js';
+import { type SftConfig, UserError } from '../../config/index.js';
 
-/**
- * Learning from pairs, `dpo` or `reward_model`: an answer that was preferred and one that was not. Set by options of
- * `verlet sft`, beside the keys of sft_trainer.yaml.
- */
+/** Learning from pairs: an answer that was preferred and one that was not. */
 export interface PreferenceSettings {
   objective: 'dpo' | 'reward_model';
   /** Column with the prompt: chat messages or a text. Rows without it hold whole conversations. */
@@ -22,25 +19,30 @@ export interface PreferenceSettings {
   centerRewardsCoefficient: number;
 }
 
-export const PREFERENCE_DEFAULTS: Omit<PreferenceSettings, 'objective'> = {
-  promptKey: 'prompt',
-  chosenKey: 'chosen',
-  rejectedKey: 'rejected',
-  beta: 0.1,
-  lossType: 'sigmoid',
-  labelSmoothing: 0,
-  sftCoefficient: 0,
-  centerRewardsCoefficient: 0,
-};
-
-export function checkPreferenceSettings(settings: PreferenceSettings): void {
+/** The `objective` block of a configuration. */
+export function preferenceSettings({ objective }: SftConfig): PreferenceSettings {
+  if (objective.name === 'sft')
+    throw new UserError('objective.name=sft learns no pairs; set objective.name=dpo or objective.name=reward_model', {
+      exitCode: 2,
+    });
+  const settings: PreferenceSettings = {
+    objective: objective.name,
+    promptKey: objective.prompt_key,
+    chosenKey: objective.chosen_key,
+    rejectedKey: objective.rejected_key,
+    beta: objective.beta,
+    lossType: objective.loss_type,
+    labelSmoothing: objective.label_smoothing,
+    sftCoefficient: objective.sft_coef,
+    centerRewardsCoefficient: objective.center_rewards_coef,
+  };
+  const { labelSmoothing, lossType, chosenKey, rejectedKey } = settings;
   const problems = [
-    !(settings.beta > 0) && `beta must be above 0, got ${settings.beta}`,
-    !(settings.labelSmoothing >= 0 && settings.labelSmoothing < 0.5) &&
-      `label smoothing must be at least 0 and below 0.5, got ${settings.labelSmoothing}`,
-    settings.labelSmoothing > 0 && settings.lossType !== 'sigmoid' && 'label smoothing goes with loss type sigmoid',
-    settings.sftCoefficient < 0 && `the SFT coefficient must not be negative, got ${settings.sftCoefficient}`,
-    settings.chosenKey === settings.rejectedKey && `chosen and rejected are the same column "${settings.chosenKey}"`,
+    labelSmoothing > 0 &&
+      lossType !== 'sigmoid' &&
+      `objective.label_smoothing=${labelSmoothing} goes with objective.loss_type=sigmoid, not ${lossType}`,
+    chosenKey === rejectedKey && `objective.chosen_key and objective.rejected_key are the same column "${chosenKey}"`,
   ].filter((problem): problem is string => typeof problem === 'string');
   if (problems.length > 0) throw new UserError(problems.join('; '), { exitCode: 2 });
+  return settings;
 }

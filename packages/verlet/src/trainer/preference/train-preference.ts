@@ -1,24 +1,20 @@
-/** DPO and reward models from a configuration: the keys of sft_trainer.yaml, and a few settings of pairs. */
+/** DPO and reward models from a configuration: the keys of sft_trainer.yaml, and those of `objective`. */
 import { type SftConfig, UserError } from '../../config/index.js';
 import { fineTune, type RunOptions, type RunResult } from '../sft/fine-tune.js';
 import { type ModelSource, openModelSource } from '../sft/model.js';
 import { DpoLearner } from './dpo-learner.js';
 import { PairDataset } from './pair-dataset.js';
 import { RewardModelLearner } from './reward-model-learner.js';
-import { checkPreferenceSettings, PREFERENCE_DEFAULTS, type PreferenceSettings } from './settings.js';
-
-export interface PreferenceOptions extends RunOptions {
-  preference: Pick<PreferenceSettings, 'objective'> & Partial<PreferenceSettings>;
-}
+import { type PreferenceSettings, preferenceSettings } from './settings.js';
 
 /**
  * @example
- * await trainPreference({ config, preference: { objective: 'dpo', beta: 0.1 } });
+ * const overrides = ['objective.name=dpo', 'data.train_files=pairs.parquet', 'model.partial_pretrain=./model'];
+ * const { metrics } = await trainPreference({ config: composeConfig({ kind: 'sft', overrides }).config });
  */
-export async function trainPreference(options: PreferenceOptions): Promise<RunResult> {
+export async function trainPreference(options: RunOptions): Promise<RunResult> {
   const { config } = options;
-  const settings: PreferenceSettings = { ...PREFERENCE_DEFAULTS, ...options.preference };
-  checkPreferenceSettings(settings);
+  const settings = preferenceSettings(config);
   const source = await openModelSource(config);
   const train = await openPairs(config, settings, source, 'train');
   let validation: PairDataset | null = null;

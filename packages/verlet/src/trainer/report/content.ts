@@ -44,6 +44,7 @@ export function reportContent(history: RunHistory, title: string): ReportContent
   const curves: Curve[] = [
     curve('reward', 'critic/score/mean'),
     curve('loss', 'train/loss'),
+    curve('held-out loss', 'val/loss'),
     ...validations.map(({ label, points }) => ({ label: `validation ${label}`, points })),
     curve('response length', 'response_length/mean'),
     curve('entropy', 'actor/entropy'),
@@ -88,7 +89,7 @@ function facts({ records, best }: RunHistory): [string, string][] {
 }
 
 /** Phases that contain others are left out: shares add up to one step. */
-const WHOLES = new Set(['step', 'gen_max']);
+const WHOLES = new Set(['step', 'gen_max', 'update_weights']);
 
 function timing({ records }: RunHistory): ReportContent['timing'] {
   const totals = new Map<string, number>();
@@ -132,7 +133,7 @@ function modelFolder(checkpoint: string): string {
 }
 
 function commands(
-  { runFolder, best, validationFile, rewardFile }: RunHistory,
+  { runFolder, best, validationFile, rewardFile, isRewardModel }: RunHistory,
   bestFolder: string | null,
 ): [string, string][] {
   const word = (text: string): string => (/^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
@@ -141,6 +142,10 @@ function commands(
   const model = word(bestFolder);
   const reward = rewardFile ? ` custom_reward_function.path=${word(rewardFile)}` : '';
   const checkpoint = word(path.join(runFolder, `global_step_${best.step}`));
+  if (isRewardModel) {
+    const scored = `reward_model.enable=true reward_model.model.path=${model}`;
+    return [[`verlet train --config run.yaml ${scored}`, 'train a policy that it scores'], look];
+  }
   return [
     [`verlet chat ${model}`, 'talk to it'],
     [`verlet serve ${model}`, 'serve it to OpenAI clients'],

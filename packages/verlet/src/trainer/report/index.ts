@@ -1,6 +1,7 @@
 /** The report that a run leaves: curves, best checkpoint, answers before and after, where time went, what to do next. */
 import { renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import type { Tracker } from '../trackers/index.js';
 import { chartsSvg } from './chart.js';
 import { reportContent } from './content.js';
 import { readHistory } from './history.js';
@@ -31,6 +32,18 @@ export function writeRunReport(runFolder: string, title: string): RunReport {
   write(files.html, reportHtml(content));
   write(files.svg, chartsSvg(content.charts));
   return { summary: reportSummary(content, files.html), files, bestFolder: content.bestFolder };
+}
+
+/** Writes the report when the run ends, from what the trackers before it wrote, and prints its summary where there is a place. */
+export function reportTracker(runFolder: string, title: string, print?: (text: string) => void): Tracker {
+  return {
+    name: 'report',
+    log() {},
+    finish() {
+      const { summary } = writeRunReport(runFolder, title);
+      print?.(summary);
+    },
+  };
 }
 
 export { type RunHistory, readHistory, seriesOf } from './history.js';

@@ -4,10 +4,10 @@
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { type PpoConfig, type SftConfig, UserError } from '../../config/index.js';
-import { DataLoader, type ItemSource, type RlItem } from '../../data/index.js';
+import { type SftConfig, UserError } from '../../config/index.js';
+import { DataLoader, type ItemSource } from '../../data/index.js';
 import { type Checkpointed, Checkpoints } from '../checkpoints.js';
-import type { PpoTrainer } from '../ppo.js';
+import { reportTracker } from '../report/index.js';
 import { wantsLiveView } from '../trackers/create.js';
 import { createTrackers, type Tracker, type TrackerSet } from '../trackers/index.js';
 import { LossConsole } from './console.js';
@@ -64,10 +64,8 @@ export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<I
   const result: RunResult = { globalStep: 0, metrics: {}, runFolder, checkpoint: null, interrupted: false };
   let outcome: 'finished' | 'interrupted' | 'failed' = 'failed';
   try {
-    // The trainer's checkpoints ask for a KL controller, which fine-tuning has not: it is a plain number that stays 0.
-    const state = { globalStep: 0, klController: { state: () => ({ value: 0 }), restore: () => {} } };
-    const trainer = state as unknown as PpoTrainer;
-    state.globalStep = await checkpoints.resume(trainer);
+    const state = { globalStep: 0 };
+    state.globalStep = await checkpoints.resume(state);
     await trackers.start(state.globalStep);
     if (state.globalStep > 0) options.write?.(`going on after step ${state.globalStep}`);
     await writeFile(path.join(runFolder, 'config.json'), `${JSON.stringify(config, null, 2)}\n`);
@@ -89,7 +87,7 @@ export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<I
       // A signal that came while the step ran is heard here: what was learnt is saved before the run ends.
       await new Promise((resolve) => setImmediate(resolve));
       result.interrupted = signal?.aborted ?? false;
-      if (last || result.interrupted || isDue(settings.save_freq)) result.checkpoint = await checkpoints.save(trainer);
+      if (last || result.interrupted || isDue(settings.save_freq)) result.checkpoint = await checkpoints.save(state);
       trackers.log(metrics, state.globalStep);
       result.metrics = metrics;
     }
@@ -102,32 +100,33 @@ export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<I
   }
 }
 
-/** In a terminal the trainer's live view; in logs and pipes a line a step about losses. */
+/** In a terminal the trainer's live view; in logs and pipes a line a step about losses. The report comes last, as in training. */
 function trackersOf({ config, trackers = [], write }: RunOptions, runFolder: string, totalSteps: number): TrackerSet {
   const names = [config.trainer.logger].flat() as string[];
+  const print = write ?? ((line: string) => console.log(line));
+  const report = reportTracker(
+    runFolder,
+    config.trainer.experiment_name,
+    names.includes('console') ? print : undefined,
+  );
   if (!names.includes('console') || wantsLiveView(process.stdout, process.env))
-    return createTrackers(config, { runFolder, totalSteps, extra: trackers });
-  const lines = new LossConsole(totalSteps, write ?? ((line) => console.log(line)));
+    return createTrackers(config, { runFolder, totalSteps, extra: [...trackers, report] });
+  const lines = new LossConsole(totalSteps, print);
   const logger = names.filter((name) => name !== 'console');
   return createTrackers(
     { trainer: { ...config.trainer, logger } },
-    { runFolder, totalSteps, extra: [lines, ...trackers] },
+    { runFolder, totalSteps, extra: [lines, ...trackers, report] },
   );
 }
 
-/**
- * The trainer's own step folders. They read no more of the configuration than the keys given here, and of the loader no
- * more than its place in the data.
- */
+/** The trainer's own step folders. */
 function stepCheckpoints<Item>(settings: SftConfig['trainer'], learner: Learner<Item>, loader: DataLoader<Item>) {
-  const { default_local_dir, resume_mode, resume_from_path, max_ckpt_to_keep } = settings;
-  const trainer = { default_local_dir, resume_mode, resume_from_path, max_actor_ckpt_to_keep: max_ckpt_to_keep };
   const member: Checkpointed = {
     name: 'actor',
     saveCheckpoint: (folder) => learner.saveCheckpoint(folder),
     loadCheckpoint: (folder) => learner.loadCheckpoint(folder),
   };
-  return new Checkpoints({ trainer } as unknown as PpoConfig, [member], loader as unknown as DataLoader<RlItem>);
+  return new Checkpoints({ ...settings, max_actor_ckpt_to_keep: settings.max_ckpt_to_keep }, [member], loader);
 }
 
 function checkOneDevice({ nnodes, n_gpus_per_node }: SftConfig['trainer']): void {

@@ -1,17 +1,17 @@
 /** The model that a fine-tuning run starts from, with its tokenizer, its adapter, and the folders it is saved to. */
-import { existsSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type AdamW, type DType, manualSeed, type nn } from '@verlet/torch';
-import { expandHome, type SftConfig, UserError } from '../../config/index.js';
-import { loadWeights, readConfigFile, saveCausalLM } from '../../models/checkpoint.js';
-import { type ModelConfig, readModelConfig, UnsupportedModelError } from '../../models/config.js';
+import { type SftConfig, UserError } from '../../config/index.js';
+import { loadWeights, saveCausalLM } from '../../models/checkpoint.js';
+import { UnsupportedModelError } from '../../models/config.js';
 import { resolveModel } from '../../models/hub/index.js';
-import { applyLora, loraOf } from '../../models/lora.js';
-import { loadAdapter, saveAdapter } from '../../models/lora-files.js';
 import { Tokenizer } from '../../models/tokenizer/index.js';
 import { CausalLM } from '../../models/transformer.js';
 import { pickDevice } from '../../workers/actor-rollout-ref.js';
+import { adaptModel } from '../../workers/adapters.js';
+import { type CheckpointParts, optimizerPart, weightParts } from '../../workers/checkpoint-parts.js';
+import { configOf, readTemplate } from '../../workers/model-source.js';
 
 export interface ModelSource {
   /** The folder with the weights. */
@@ -35,16 +35,6 @@ export async function openModelSource(config: SftConfig): Promise<ModelSource> {
   };
 }
 
-/** A template is given as the name of a file or as its text. */
-export async function readTemplate(template: string): Promise<string> {
-  const file = expandHome(template);
-  if (existsSync(file)) return readFile(file, 'utf8');
-  if (/\{[{%]/.test(template)) return template;
-  throw new UserError(`the chat template ${JSON.stringify(template)} is neither a file nor a Jinja text`, {
-    exitCode: 2,
-  });
-}
-
 const DTYPES: Record<string, DType> = { fp32: 'float32', bf16: 'bfloat16', fp16: 'float16' };
 
 /** Device and precision. The CPU computes in float32. */
@@ -54,13 +44,6 @@ export function placementOf(config: SftConfig): { device: string; dtype: DType }
   return { device, dtype: device === 'cpu' ? 'float32' : (DTYPES[dtype] ?? (dtype as DType)) };
 }
 
-export async function configOf(folder: string, model: SftConfig['model']): Promise<ModelConfig> {
-  const given = await readConfigFile(model.hf_config_path ? await resolveModel(model.hf_config_path) : folder);
-  if (Object.keys(model.override_config).length === 0) return given;
-  const changed = readModelConfig({ ...given.raw, ...model.override_config });
-  return { ...changed, eosTokenIds: given.eosTokenIds };
-}
-
 /** The causal model with what is to be trained marked as such: all of it, or a new or given adapter. */
 export async function loadTrainable(config: SftConfig, { folder }: ModelSource): Promise<CausalLM> {
   return asUserError(async () => {
@@ -68,20 +51,9 @@ export async function loadTrainable(config: SftConfig, { folder }: ModelSource):
     manualSeed(config.trainer.seed);
     const model = new CausalLM(await configOf(folder, config.model), placementOf(config));
     loadWeights(model, folder);
-    await adapt(model, config.model);
+    await adaptModel(model, config.model);
     return model;
   });
-}
-
-export async function adapt(model: nn.Module, config: SftConfig['model']): Promise<void> {
-  if (config.lora_adapter_path) await loadAdapter(model, await resolveModel(config.lora_adapter_path));
-  else if (config.lora_rank > 0)
-    applyLora(model, {
-      rank: config.lora_rank,
-      alpha: config.lora_alpha,
-      targetModules: config.target_modules,
-      excludeModules: config.exclude_modules,
-    });
 }
 
 /** A model that is not supported is the person's choice, not a defect. */
@@ -94,29 +66,22 @@ export async function asUserError<T>(body: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The parts of a checkpoint: a folder that transformers loads, the adapter by itself, the optimiser. */
-export async function saveTrained(
-  folder: string,
-  model: CausalLM,
+/** The parts of a checkpoint: a folder that transformers loads, the adapter by itself, the optimiser. The step is the schedule's place. */
+export function trainedParts(
+  model: nn.Module,
   optimizer: AdamW,
-  source: ModelSource,
   baseModel: string,
-): Promise<void> {
-  const target = path.join(folder, 'huggingface');
-  await saveCausalLM(model, target, { source: source.tokenizerFolder });
-  if (source.chatTemplate !== undefined) await writeFile(path.join(target, 'chat_template.jinja'), source.chatTemplate);
-  if (loraOf(model)) await saveAdapter(model, path.join(folder, 'lora_adapter'), { baseModel });
-  optimizer.save(path.join(folder, 'optimizer.safetensors'));
+  save: (folder: string) => Promise<void>,
+): CheckpointParts {
+  const huggingface = { name: 'huggingface', save };
+  return { ...weightParts(model, baseModel, { whole: huggingface, huggingface }), optimizer: optimizerPart(optimizer) };
 }
 
-export async function loadTrained(
-  folder: string,
-  model: CausalLM,
-  optimizer: AdamW,
-  contents: readonly string[],
-): Promise<void> {
-  // `huggingface` holds the base with the adapter merged in; the base itself never changed.
-  if (loraOf(model)) await loadAdapter(model, path.join(folder, 'lora_adapter'));
-  else loadWeights(model, path.join(folder, 'huggingface'));
-  if (contents.includes('optimizer')) optimizer.load(path.join(folder, 'optimizer.safetensors'));
+export async function saveTrained(folder: string, model: CausalLM, source: ModelSource): Promise<void> {
+  await saveCausalLM(model, folder, { source: source.tokenizerFolder });
+  await saveTemplate(folder, source);
+}
+
+export async function saveTemplate(folder: string, { chatTemplate }: ModelSource): Promise<void> {
+  if (chatTemplate !== undefined) await writeFile(path.join(folder, 'chat_template.jinja'), chatTemplate);
 }

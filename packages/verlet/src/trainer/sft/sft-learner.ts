@@ -1,11 +1,12 @@
 import type { SftConfig } from '../../config/index.js';
 import type { SftItem } from '../../data/index.js';
 import type { CausalLM } from '../../models/transformer.js';
+import { type CheckpointParts, loadParts, saveParts } from '../../workers/checkpoint-parts.js';
 import { learntTokens, type SupervisedExample, supervisedLoss, supervisedStep } from '../../workers/supervised.js';
 import type { Learner, Validation } from './learner.js';
 import { cutMicroBatches } from './micro-batches.js';
-import { loadTrainable, loadTrained, type ModelSource, saveTrained } from './model.js';
-import { createOptimizer, type ScheduledOptimizer } from './optimizer.js';
+import { loadTrainable, type ModelSource, saveTrained, trainedParts } from './model.js';
+import { createOptimizer, type ScheduledOptimizer, schedule } from './optimizer.js';
 
 /** Raises the likelihood of the learned tokens of every example. */
 export class SftLearner implements Learner<SftItem> {
@@ -22,7 +23,7 @@ export class SftLearner implements Learner<SftItem> {
   }
 
   step(items: readonly SftItem[], progress: number): Record<string, number> {
-    const lr = this.optim.schedule(progress);
+    const lr = schedule(this.optim, progress);
     const { loss, gradNorm } = supervisedStep(this.model, this.optim.optimizer, this.cut(items), {
       gradClip: this.config.optim.clip_grad || Number.POSITIVE_INFINITY,
       recompute: this.config.model.enable_gradient_checkpointing && this.model.device !== 'cpu',
@@ -36,12 +37,19 @@ export class SftLearner implements Learner<SftItem> {
     return { metrics: { 'val/loss': supervisedLoss(this.model, parts) }, weight: learntTokens(parts.flat()) };
   }
 
+  private get parts(): CheckpointParts {
+    const { model, source } = this;
+    return trainedParts(model, this.optim.optimizer, this.config.model.partial_pretrain, (folder) =>
+      saveTrained(folder, model, source),
+    );
+  }
+
   saveCheckpoint(folder: string): Promise<void> {
-    return saveTrained(folder, this.model, this.optim.optimizer, this.source, this.config.model.partial_pretrain);
+    return saveParts(folder, this.config.checkpoint, this.parts);
   }
 
   loadCheckpoint(folder: string): Promise<void> {
-    return loadTrained(folder, this.model, this.optim.optimizer, this.config.checkpoint.load_contents);
+    return loadParts(folder, 'checkpoint', this.config.checkpoint, this.parts);
   }
 
   close(): void {

@@ -1,0 +1,30 @@
+import type { SamplingParams } from '../../rollout/types.js';
+import { type AgentConfig, withoutUndefined } from '../types.js';
+
+/** What shapes the distribution that is sampled from, and the values that leave it as it is. */
+const NEUTRAL = {
+  temperature: 1,
+  topK: -1,
+  topP: 1,
+  minP: 0,
+  repetitionPenalty: 1,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+} satisfies SamplingParams;
+
+/**
+ * What a program's own settings change about a call. In training they may end an answer early, but not choose another
+ * distribution than the policy's: samples at temperature 0 are all the same, and what was cut by top-p was never the policy.
+ */
+export function ownSampling(
+  asked: SamplingParams = {},
+  { programSampling, sampling }: Pick<AgentConfig, 'programSampling' | 'sampling'>,
+): { own: SamplingParams; isOverruled: boolean } {
+  const own = withoutUndefined({ ...asked });
+  if (programSampling === 'program') return { own, isOverruled: false };
+  const configured: SamplingParams = { ...NEUTRAL, ...sampling };
+  const shaping = Object.keys(NEUTRAL) as (keyof typeof NEUTRAL)[];
+  const isOverruled = shaping.some((key) => own[key] !== undefined && own[key] !== configured[key]);
+  for (const key of shaping) delete own[key];
+  return { own, isOverruled };
+}
