@@ -40,7 +40,7 @@ export function headStep(
   options: Pick<LogProbHeadOptions, 'temperature' | 'chunkTokens' | 'entropy'> = {},
 ): HeadStepResult {
   const tokens = hidden.size(0);
-  const chunk = options.chunkTokens ?? defaultChunk(weight, hidden.device.startsWith('cuda'));
+  const chunk = options.chunkTokens ?? defaultChunk(weight);
   return scope(() => {
     const parts: HeadStepResult[] = [];
     for (let start = 0; start === 0 || start < tokens; start += chunk) {

@@ -81,11 +81,11 @@ describe('parameters', () => {
   it.each(['float32', 'bfloat16'] as const)('sum products and rows in float32: %s', (dtype) => {
     manualSeed(6);
     const weight = new nn.Parameter(randn([4, 3]).to(dtype));
-    const [a, b, rows] = [randn([4, 5]).to(dtype), randn([5, 3]).to(dtype), randn([3, 3]).to(dtype)];
+    const [a, b, rows] = [randn([5, 4]).to(dtype), randn([5, 3]).to(dtype), randn([3, 3]).to(dtype)];
     weight.accumulateProduct(a, b);
     weight.accumulateProduct(a, b);
     weight.accumulateRows(nn.indexTensor([1, 3, 1]), rows);
-    const product = a.to('float32').mm(b.to('float32')).mul(2);
+    const product = a.to('float32').t().mm(b.to('float32')).mul(2);
     const wanted = product.indexAdd(0, nn.indexTensor([1, 3, 1]), rows.to('float32'));
     expect(weight.gradient!.dtype).toBe('float32');
     expect(maxDifference(weight.gradient!, wanted)).toBeLessThan(dtype === 'float32' ? 1e-6 : 0.1);

@@ -38,14 +38,16 @@ export class Parameter extends Tensor {
     });
   }
 
-  /** Adds the product of two matrices to the sum, in float32 too where they are 16-bit and the device can widen on the way. */
+  /**
+   * Adds the product aᵀb of two matrices to the sum: of an output's gradient and the input that gave it, say. In float32 also
+   * where they are 16-bit: a GPU widens on the way.
+   */
   accumulateProduct(a: Tensor, b: Tensor): void {
     noGrad(() => {
       const widens = a.device.startsWith('cuda') && (a.dtype === 'bfloat16' || a.dtype === 'float16');
-      if (widens && this.gradient) aten.addmm_dtype_out(this.gradient, a, b, 'float32', 1, 1, this.gradient);
-      else if (widens) this.gradient = aten.mm_dtype(a, b, 'float32').heldBy(this);
-      else if (this.gradient?.dtype === a.dtype) aten.addmm_(this.gradient, a, b);
-      else this.accumulate(a.mm(b));
+      if (!widens) this.accumulate(aten.verlet_turned_product(a, b));
+      else if (this.gradient) aten.addmm_dtype_out(this.gradient, a.t(), b, 'float32', 1, 1, this.gradient);
+      else this.gradient = aten.mm_dtype(a.t(), b, 'float32').heldBy(this);
     });
   }
 

@@ -39,11 +39,12 @@ function pick(x: Tensor, rows: Tensor | null): Tensor {
   return rows ? x.indexSelect(0, rows) : x;
 }
 
-/** The gradient of what `pick` was given. */
+/** The gradient of what `pick` was given. Tokens that came many times sum in float32. */
 function spread(gradient: Tensor, rows: Tensor | null, tokens: number): Tensor {
   if (!rows) return gradient;
   const { dtype, device } = gradient;
-  return zeros([tokens, gradient.size(1)], { dtype, device }).indexAdd_(0, rows, gradient);
+  const sums = zeros([tokens, gradient.size(1)], { device }).indexAdd_(0, rows, gradient.to('float32'));
+  return sums.to(dtype);
 }
 
 class SelfAttention extends nn.Module {

@@ -47,9 +47,8 @@ export class LowRankAdapter extends nn.Module {
   }
 
   accumulateGradients(x: Tensor, gradient: Tensor): void {
-    if (this.lora_A.trainable) this.lora_A.accumulateProduct(this.gradNarrow(gradient).t(), x);
-    if (this.lora_B.trainable)
-      this.lora_B.accumulateProduct(gradient.t(), aten.linear(x, this.lora_A).mul_(this.scale));
+    if (this.lora_A.trainable) this.lora_A.accumulateProduct(this.gradNarrow(gradient), x);
+    if (this.lora_B.trainable) this.lora_B.accumulateProduct(gradient, aten.linear(x, this.lora_A).mul_(this.scale));
   }
 
   /** The dense matrix it stands for, [out, in]. */
@@ -80,7 +79,7 @@ export class PackedLinear extends nn.Module {
   }
 
   forward(x: Tensor): Tensor {
-    const y = aten.linear(x, this.weight, this.bias);
+    const y = aten.verlet_linear(x, this.weight, this.bias);
     for (const { adapter, offset } of this.activeAdapters())
       y.narrow(-1, offset, adapter.outFeatures).add_(adapter.delta(x));
     return y;
@@ -88,7 +87,7 @@ export class PackedLinear extends nn.Module {
 
   /** The gradient of the input, given that of the output. */
   gradInput(gradient: Tensor): Tensor {
-    const result = gradient.mm(this.weight);
+    const result = aten.verlet_linear(gradient, this.weight.t());
     for (const { adapter, offset } of this.activeAdapters())
       aten.addmm_(result, adapter.gradNarrow(gradient.narrow(-1, offset, adapter.outFeatures)), adapter.lora_A);
     return result;
@@ -96,7 +95,7 @@ export class PackedLinear extends nn.Module {
 
   /** Adds the gradients of what is trained here, given the input and the output's gradient. */
   accumulateGradients(x: Tensor, gradient: Tensor): void {
-    if (this.weight.trainable) this.weight.accumulateProduct(gradient.t(), x);
+    if (this.weight.trainable) this.weight.accumulateProduct(gradient, x);
     if (this.bias?.trainable) this.bias.accumulate(aten.sum_dim_IntList(gradient, [0], false, 'float32'));
     for (const { adapter, offset } of this.activeAdapters())
       adapter.accumulateGradients(x, gradient.narrow(-1, offset, adapter.outFeatures));

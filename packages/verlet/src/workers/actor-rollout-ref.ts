@@ -128,12 +128,10 @@ export class ActorRolloutRefWorker {
   async generateSequences(batch: DataProto): Promise<DataProto> {
     const { rollout } = this.settings;
     const rowIds = batch.column<number>('row_id');
-    this.agents.release();
     const { trajectories, metrics } = await this.agents.run(batch.column<AgentRow>('agent_row'), {
       sampling: batch.metaInfo.sampling as SamplingParams,
       validate: batch.metaInfo.validate === true,
     });
-    this.agents.hold();
     const output = trajectoriesToBatch(trajectories, {
       promptLength: rollout.prompt_length,
       responseLength: rollout.response_length,
@@ -230,7 +228,7 @@ export class ActorRolloutRefWorker {
     this.updates++;
     metrics.add({ 'actor/lr': this.optimizer.lr, 'perf/mfu/actor': utilization(metrics.total(SHARED_TOKENS)) });
     const start = performance.now();
-    await this.engine.updateWeights();
+    await this.agents.duringUpdate(() => this.engine.updateWeights());
     metrics.add({
       'timing_s/update_weights': (performance.now() - start) / 1000,
       ...memoryMetrics(this.context.device),
@@ -271,7 +269,7 @@ export class ActorRolloutRefWorker {
 
   async loadCheckpoint(folder: string): Promise<void> {
     await loadParts(folder, 'actor_rollout_ref.actor.checkpoint', this.settings.actor.checkpoint, this.parts);
-    await this.engine.updateWeights();
+    await this.agents.duringUpdate(() => this.engine.updateWeights());
   }
 
   async close(): Promise<void> {

@@ -72,7 +72,7 @@ describe('verlet sft', () => {
     const folder = path.join(root, 'plain/global_step_12/actor/huggingface');
     expect(readdirSync(folder)).toEqual(expect.arrayContaining(['config.json', 'model.safetensors', 'tokenizer.json']));
     const report = readFileSync(path.join(root, 'plain/report.md'), 'utf8');
-    expect(report).toMatch(/loss[^]*held-out loss[^]*verlet chat .*global_step_12\/actor\/huggingface/);
+    expect(report).toMatch(/loss[\s\S]*held-out loss[\s\S]*verlet chat .*global_step_12\/actor\/huggingface/);
     expect(printed).toContain('report.html');
   });
 

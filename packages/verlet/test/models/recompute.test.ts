@@ -10,7 +10,7 @@ import {
   type RecomputeChoice,
   recomputePlan,
 } from '../../src/models/index.js';
-import { expectedOf, families, fixtureFolder, trainingPass } from './fixture.js';
+import { expectedOf, families, fixtureFolder, maxDifference, trainingPass } from './fixture.js';
 
 const modes: readonly Recompute[] = ['none', 'selective', 'full'];
 
@@ -43,6 +43,38 @@ describe.each(families)('recomputation in %s', (family) => {
     const adapted = gradients(model, rows, 'none');
     expect(adapted.size).toBe(2 * lora.places.length);
     for (const recompute of ['selective', 'full'] as const) expectSameBits(gradients(model, rows, recompute), adapted);
+    model.dispose();
+  });
+});
+
+describe('rows that are wanted', () => {
+  it('give the states and gradients of picking them afterwards, in every mode', async () => {
+    const model = await loadCausalLM(fixtureFolder('qwen3'));
+    const { rows } = expectedOf('qwen3');
+    const ids = rows.flat();
+    const wanted = [3, 0, 3, ids.length - 1];
+    const passes = modes.flatMap((recompute) =>
+      [true, false].map((early) =>
+        scope(() => {
+          model.clearGradients();
+          const context = new PackedAttention(rows.map((row) => row.length));
+          const index = nn.indexTensor(wanted);
+          const pass = model.model.forwardForTraining(nn.indexTensor(ids), context, {
+            recompute,
+            ...(early ? { rows: index } : {}),
+          });
+          const hidden = (early ? pass.hidden : pass.hidden.indexSelect(0, index)).clone();
+          const slope = hidden.cos();
+          pass.backward(early ? slope : pass.hidden.mul(0).indexAdd(0, index, slope));
+          context.dispose();
+          return [hidden, ...[...model.model.parameters()].map((parameter) => parameter.gradient!.clone())];
+        }),
+      ),
+    );
+    const [early, late] = passes as [Tensor[], Tensor[]];
+    for (const pass of passes.filter((_, k) => k % 2 === 0))
+      expect(pass.every((tensor, k) => tensor.equal(early[k]!))).toBe(true);
+    for (const [k, tensor] of early.entries()) expect(maxDifference(tensor, late[k]!)).toBeLessThan(1e-5);
     model.dispose();
   });
 });

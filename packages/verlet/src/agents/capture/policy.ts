@@ -10,6 +10,7 @@ import {
   type AgentConfigInput,
   type AgentRow,
   type ChatTokenizer,
+  type EndReason,
   resolveAgentConfig,
   type Trajectory,
 } from '../types.js';
@@ -185,12 +186,24 @@ async function runProgram(
     for (const trajectory of trajectories) score(trajectory, reward);
     return { trajectories, isSilent };
   } catch (error) {
-    const endReason = error instanceof DeadlineError ? 'timeout' : signal?.aborted ? 'abort' : 'error';
     const message = messageOf(error);
     const { trajectories, isSilent } = finish();
+    const endReason = signal?.aborted ? 'abort' : endReasonOf(error, isSilent);
     const failed = trajectories.map((trajectory): Trajectory => ({ ...trajectory, endReason, error: message }));
     return { trajectories: failed, isSilent, error: `row ${rowIndex}: ${message}` };
   }
+}
+
+/** A conversation that outgrew its limits is another thing than a defect of the program, whichever client reports it. */
+function endReasonOf(error: unknown, isSilent: boolean): EndReason {
+  if (error instanceof DeadlineError) return 'timeout';
+  for (let at = error, depth = 0; at instanceof Error && depth < 5; depth++) {
+    if ((at as { code?: unknown }).code === 'context_length_exceeded')
+      return isSilent ? 'prompt_length' : 'response_length';
+    // The AI SDK wraps what it tried again, others give a cause.
+    at = (at as { lastError?: unknown }).lastError ?? at.cause;
+  }
+  return 'error';
 }
 
 function score(trajectory: Trajectory, reward: unknown): void {

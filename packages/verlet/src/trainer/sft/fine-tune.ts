@@ -2,12 +2,11 @@
  * The loop of everything that learns from a fixed set of examples: batches in a seeded order, one optimiser step each,
  * validation, checkpoints, metrics. What the loss is, the learner knows.
  */
-import { mkdir, writeFile } from 'node:fs/promises';
-import path from 'node:path';
 import { type SftConfig, UserError } from '../../config/index.js';
 import { DataLoader, type ItemSource } from '../../data/index.js';
 import { type Checkpointed, Checkpoints } from '../checkpoints.js';
 import { reportTracker } from '../report/index.js';
+import { openRunFolder } from '../run-folder.js';
 import { wantsLiveView } from '../trackers/create.js';
 import { createTrackers, type Tracker, type TrackerSet } from '../trackers/index.js';
 import { LossConsole } from './console.js';
@@ -56,8 +55,7 @@ export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<I
     dropLast: true,
   });
   const totalSteps = settings.total_training_steps ?? loader.batchesPerEpoch * settings.total_epochs;
-  const runFolder = settings.default_local_dir;
-  await mkdir(runFolder, { recursive: true });
+  const runFolder = await openRunFolder(config);
   const learner = await parts.createLearner(totalSteps);
   const checkpoints = stepCheckpoints(settings, learner, loader);
   const trackers = trackersOf(options, runFolder, totalSteps);
@@ -68,7 +66,6 @@ export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<I
     state.globalStep = await checkpoints.resume(state);
     await trackers.start(state.globalStep);
     if (state.globalStep > 0) options.write?.(`going on after step ${state.globalStep}`);
-    await writeFile(path.join(runFolder, 'config.json'), `${JSON.stringify(config, null, 2)}\n`);
     while (state.globalStep < totalSteps && !result.interrupted) {
       const started = performance.now();
       const epoch = loader.epochIndex;
