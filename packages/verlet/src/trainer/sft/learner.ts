@@ -1,4 +1,9 @@
 /** What learns from batches of examples, whatever its loss: fine-tuning, preferences, reward models. */
+import type { nn } from '@verlet/torch';
+import type { SftConfig } from '../../config/index.js';
+import { type CheckpointParts, loadParts, saveParts } from '../../workers/checkpoint-parts.js';
+import { type ModelSource, trainedParts } from './model.js';
+import type { ScheduledOptimizer } from './optimizer.js';
 
 export interface Learner<Item> {
   /** One optimiser step. `progress` is the number of finished steps; the schedule follows it. */
@@ -13,4 +18,35 @@ export interface Learner<Item> {
 export interface Validation {
   metrics: Record<string, number>;
   weight: number;
+}
+
+/** The part of a learner that does not depend on its loss: a model with its optimiser, saved and read as the settings say. */
+export abstract class ModelLearner<Model extends nn.Module> {
+  constructor(
+    protected readonly config: SftConfig,
+    protected readonly source: ModelSource,
+    readonly model: Model,
+    protected readonly optim: ScheduledOptimizer,
+  ) {}
+
+  /** Writes a folder that transformers loads. */
+  protected abstract saveModel(folder: string): Promise<void>;
+
+  private get parts(): CheckpointParts {
+    const { model, optim, config } = this;
+    return trainedParts(model, optim.optimizer, config.model.partial_pretrain, (folder) => this.saveModel(folder));
+  }
+
+  saveCheckpoint(folder: string): Promise<void> {
+    return saveParts(folder, this.config.checkpoint, this.parts);
+  }
+
+  loadCheckpoint(folder: string): Promise<void> {
+    return loadParts(folder, 'checkpoint', this.config.checkpoint, this.parts);
+  }
+
+  close(): void {
+    this.optim.optimizer.dispose();
+    this.model.dispose();
+  }
 }
