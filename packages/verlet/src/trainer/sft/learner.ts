@@ -7,12 +7,12 @@ import type { ScheduledOptimizer } from './optimizer.js';
 
 export interface Learner<Item> {
   /** One optimiser step. `progress` is the number of finished steps; the schedule follows it. */
-  step(items: readonly Item[], progress: number): Record<string, number>;
+  step(items: readonly Item[], progress: number): Record<string, number> | Promise<Record<string, number>>;
   /** Means over held-out examples, under `val/`. They come in several calls; `weight` says what each counts. */
-  validate(items: readonly Item[]): Validation;
+  validate(items: readonly Item[]): Validation | Promise<Validation>;
   saveCheckpoint(folder: string): Promise<void>;
   loadCheckpoint(folder: string): Promise<void>;
-  close(): void;
+  close(): void | Promise<void>;
 }
 
 export interface Validation {

@@ -1,6 +1,8 @@
 import type { SftConfig } from '../../config/index.js';
 import type { SftItem } from '../../data/index.js';
 import type { CausalLM } from '../../models/transformer.js';
+import type { WorkerContext } from '../../workers/context.js';
+import { acrossRanks, type UpdateOptions } from '../../workers/optimizer-step.js';
 import { learntTokens, type SupervisedExample, supervisedLoss, supervisedStep } from '../../workers/supervised.js';
 import { type Learner, ModelLearner, type Validation } from './learner.js';
 import { cutMicroBatches } from './micro-batches.js';
@@ -9,14 +11,25 @@ import { createOptimizer, schedule } from './optimizer.js';
 
 /** Raises the likelihood of the learned tokens of every example. */
 export class SftLearner extends ModelLearner<CausalLM> implements Learner<SftItem> {
-  static async create(config: SftConfig, source: ModelSource, totalSteps: number): Promise<SftLearner> {
+  private ranks: Pick<UpdateOptions, 'dpSize' | 'sumOverRanks' | 'reduceGradients'> | null = null;
+
+  /** With a context, one of several that learn together, each from its share of a batch. */
+  static async create(
+    config: SftConfig,
+    source: ModelSource,
+    totalSteps: number,
+    context?: WorkerContext,
+  ): Promise<SftLearner> {
     const model = await loadTrainable(config, source);
-    return new SftLearner(config, source, model, createOptimizer(model, config.optim, totalSteps));
+    const learner = new SftLearner(config, source, model, createOptimizer(model, config.optim, totalSteps));
+    if (context) learner.ranks = acrossRanks(context);
+    return learner;
   }
 
   step(items: readonly SftItem[], progress: number): Record<string, number> {
     const lr = schedule(this.optim, progress);
     const { loss, gradNorm } = supervisedStep(this.model, this.optim.optimizer, this.cut(items), {
+      ...this.ranks,
       gradClip: this.config.optim.clip_grad || Number.POSITIVE_INFINITY,
       recompute: this.config.model.enable_gradient_checkpointing && this.model.device !== 'cpu',
     });
@@ -25,7 +38,7 @@ export class SftLearner extends ModelLearner<CausalLM> implements Learner<SftIte
   }
 
   validate(items: readonly SftItem[]): Validation {
-    const parts = this.cut(items);
+    const parts = items.length > 0 ? this.cut(items) : [];
     return { metrics: { 'val/loss': supervisedLoss(this.model, parts) }, weight: learntTokens(parts.flat()) };
   }
 
