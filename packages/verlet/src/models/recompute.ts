@@ -32,6 +32,6 @@ export interface RecomputeKeys {
 
 /** On the CPU all is kept: memory is not what is short there. */
 export function recomputePlan(keys: RecomputeKeys, device: string): RecomputePlan {
-  if (!keys.enable_gradient_checkpointing || device === 'cpu') return { mode: 'none' };
-  return { mode: keys.recompute_granularity, layers: keys.recompute_num_layers };
+  const { enable_gradient_checkpointing: recomputes, recompute_granularity: mode, recompute_num_layers: layers } = keys;
+  return recomputes && device !== 'cpu' ? { mode, layers } : { mode: 'none' };
 }

@@ -21,7 +21,7 @@ export const modelFields = () => ({
   recompute_granularity: field(
     z.enum(['selective', 'full']),
     'selective',
-    "What enable_gradient_checkpointing recomputes: 'selective' the norms and the feed-forward part's wide projection (most of the memory for a tenth of the time), 'full' everything inside a layer.",
+    "What enable_gradient_checkpointing recomputes: 'selective' the norms and the feed-forward part's wide projection (most of the memory for a tenth of the speed), 'full' everything inside a layer.",
   ),
   recompute_num_layers: field(
     z.number().int().min(0).nullable(),
