@@ -28,7 +28,7 @@ import { miniBatchRows, rowsPerPass, scoreBatch, shuffleSeed } from './language-
 import { MetricList } from './metric-list.js';
 import { microBatches } from './micro-batches.js';
 import { configOf, openTokenizer, saveTokenizerChoice } from './model-source.js';
-import { createOptimizer } from './optimizer-step.js';
+import { acrossRanks, createOptimizer } from './optimizer-step.js';
 import { packOptions, rowSource, SHARED_TOKENS } from './packing.js';
 import { register } from './register.js';
 import { trajectoriesToBatch } from './rollout-batch.js';
@@ -219,9 +219,7 @@ export class ActorRolloutRefWorker {
           temperature: rollout.temperature || 1,
           recompute: model.enable_gradient_checkpointing && this.context.device !== 'cpu',
           sharePrompts: model.share_prompts,
-          dpSize: this.context.worldSize,
-          sumOverRanks: (value) => this.context.sum(value),
-          reduceGradients: this.context.worldSize > 1 ? (gradients) => this.averageGradients(gradients) : undefined,
+          ...acrossRanks(this.context),
         });
       }
     this.updates++;
@@ -233,12 +231,6 @@ export class ActorRolloutRefWorker {
       ...memoryMetrics(this.context.device),
     });
     return DataProto.fromDict({ metaInfo: { metrics: metrics.lists() } });
-  }
-
-  private averageGradients(gradients: ReadonlyMap<string, Tensor>): void {
-    this.context.allReduce(gradients.values());
-    // The loss was scaled by dpSize over global counts: the mean over ranks is the gradient of the whole mini-batch.
-    for (const gradient of gradients.values()) gradient.div_(this.context.worldSize);
   }
 
   private get parts(): CheckpointParts {

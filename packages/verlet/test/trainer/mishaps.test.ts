@@ -90,3 +90,43 @@ it('the command says which rank was killed and where it goes on', async () => {
   expect(said).toContain(`goes on after step ${readFileSync(latest, 'utf8').trim()}`);
   expect(said).not.toContain('defect');
 });
+
+it('a step that finds nothing to learn from says so, ends when asked to, and is done anew', async () => {
+  const folder = path.join(tiny.folder, 'fruitless');
+  const weights = (name: string): Buffer =>
+    readFileSync(path.join(tiny.folder, name, 'global_step_3/actor/huggingface/model.safetensors'));
+  const words = (name: string) => [
+    'algorithm.filter_groups.enable=true',
+    'trainer.total_training_steps=3',
+    'trainer.save_freq=3',
+    `trainer.default_local_dir=${path.join(tiny.folder, name)}`,
+  ];
+  await train({ config: tiny.config(...words('fruitful')), reward: countsDigits });
+  const stop = new AbortController();
+  let isFruitless = false;
+  const said: string[] = [];
+  const warned = vi.spyOn(console, 'warn').mockImplementation((text: string) => {
+    said.push(text);
+    if (/after 16 batches/.test(text)) stop.abort();
+  });
+  const tracker = {
+    name: 'step',
+    log(_: unknown, step: number) {
+      isFruitless = step === 2;
+    },
+  };
+  const first = await train({
+    config: tiny.config(...words('fruitless')),
+    reward: (input) => (isFruitless ? 1 : countsDigits(input)),
+    signal: stop.signal,
+    trackers: [tracker],
+  });
+  warned.mockRestore();
+  expect(first).toMatchObject({ globalStep: 2, interrupted: true });
+  expect(said.join()).toMatch(/step 3: after 8 batches only 0 of 8 prompts have answers that differ/);
+  expect(existsSync(path.join(folder, 'global_step_2/trainer_state.json'))).toBe(true);
+  const again = await train({ config: tiny.config(...words('fruitless')), reward: countsDigits });
+  expect(again.globalStep).toBe(3);
+  // The rows of the abandoned step came again.
+  expect(weights('fruitless').equals(weights('fruitful'))).toBe(true);
+});

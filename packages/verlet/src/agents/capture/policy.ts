@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { LanguageModelV3 } from '@ai-sdk/provider';
 import type { Engine, SamplingParams } from '../../rollout/types.js';
+import { TemplateCache } from '../chat-template.js';
 import { DeadlineError, messageOf, withDeadline } from '../deadline.js';
 import { agentMetrics } from '../metrics.js';
 import { applyReward, type RewardValue } from '../rewards.js';
@@ -50,12 +51,17 @@ export class Policy {
   }
 
   /** A recording for one rollout: what a server opens behind a base URL, or `run` fills in this process. */
-  openSession(identity: Partial<TrajectoryIdentity> = {}, sampling: SamplingParams = {}): CaptureSession {
+  openSession(
+    identity: Partial<TrajectoryIdentity> = {},
+    sampling: SamplingParams = {},
+    templateCache = new TemplateCache(),
+  ): CaptureSession {
     const { engine, tokenizer, config } = this.options;
     return new CaptureSession({
       engine,
       tokenizer,
       identity,
+      templateCache,
       config: { ...config, sampling: { ...config?.sampling, ...sampling } },
       gate: (signal) => this.passed(signal),
     });
@@ -137,9 +143,11 @@ export async function runPrograms(
   program: AgentProgram,
   options: ProgramOptions = {},
 ): Promise<ProgramBatch> {
-  const config = resolveAgentConfig(policy.options.config);
-  const groups = await mapConcurrently(rows, config.maxConcurrentTrajectories, (row, rowIndex) =>
-    runProgram(policy, row, rowIndex, program, config.trajectoryTimeoutSeconds, options),
+  const { maxConcurrentTrajectories, trajectoryTimeoutSeconds } = resolveAgentConfig(policy.options.config);
+  // Programs of one batch begin with the same prompts, tools and template.
+  const templateCache = new TemplateCache();
+  const groups = await mapConcurrently(rows, maxConcurrentTrajectories, (row, rowIndex) =>
+    runProgram({ policy, row, rowIndex, program, seconds: trajectoryTimeoutSeconds, templateCache }, options),
   );
   const trajectories = groups.flatMap((group) => group.trajectories);
   const failed = groups.filter(({ error }) => error !== undefined);
@@ -156,12 +164,17 @@ export async function runPrograms(
   };
 }
 
+interface ProgramRun {
+  policy: Policy;
+  row: AgentRow;
+  rowIndex: number;
+  program: AgentProgram;
+  seconds: number;
+  templateCache: TemplateCache;
+}
+
 async function runProgram(
-  policy: Policy,
-  row: AgentRow,
-  rowIndex: number,
-  program: AgentProgram,
-  seconds: number,
+  { policy, row, rowIndex, program, seconds, templateCache }: ProgramRun,
   { signal, agentName = 'program', keepSilent = false }: ProgramOptions,
 ): Promise<{ trajectories: Trajectory[]; isSilent: boolean; error?: string }> {
   const identity = {
@@ -172,7 +185,7 @@ async function runProgram(
     ...(row.uid === undefined ? {} : { uid: row.uid }),
     ...(row.data_source === undefined ? {} : { dataSource: row.data_source }),
   };
-  const session = policy.openSession(identity, row.sampling);
+  const session = policy.openSession(identity, row.sampling, templateCache);
   const finish = () => {
     const recorded = session.finish();
     const isSilent = recorded.length === 0;

@@ -60,10 +60,8 @@ export async function createSandbox(options: SandboxOptions = {}): Promise<Sandb
     if (known) return known;
     if (level === 'none') throw refusal(description, [language]);
     const start = starter(level, language, probe, defaults);
-    const isPyodide = level === 'wasm' && language === 'python';
     const size = options.size ?? availableParallelism();
-    // Pyodide keeps state that only a new process clears, and a new process costs seconds: fewer and shorter-lived boxes.
-    const pool = { size, programsPerBox: options.programsPerBox ?? (isPyodide ? 100 : 500), start };
+    const pool = { size, programsPerBox: options.programsPerBox ?? 500, start };
     const engine = { programs: new BoxPool(pool), checkers: new BoxPool(pool) };
     pools.push(engine.programs, engine.checkers);
     engines.set(key, engine);

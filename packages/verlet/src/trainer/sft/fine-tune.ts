@@ -5,6 +5,7 @@
 import { type SftConfig, UserError } from '../../config/index.js';
 import { DataLoader, type ItemSource } from '../../data/index.js';
 import { type Checkpointed, Checkpoints } from '../checkpoints.js';
+import { isNonFinite, keepFailedExamples } from '../guards/index.js';
 import { reportTracker } from '../report/index.js';
 import { openRunFolder } from '../run-folder.js';
 import { wantsLiveView } from '../trackers/create.js';
@@ -41,7 +42,6 @@ export interface FineTuneParts<Item> {
 export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<Item>): Promise<RunResult> {
   const { config, signal } = options;
   const { trainer: settings, data } = config;
-  checkOneDevice(settings);
   if (parts.train.length < data.train_batch_size)
     throw new UserError(
       `there are ${parts.train.length} training examples, fewer than data.train_batch_size=${data.train_batch_size}; ` +
@@ -70,7 +70,7 @@ export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<I
       const started = performance.now();
       const epoch = loader.epochIndex;
       const items = await loader.next();
-      const metrics = learner.step(items, state.globalStep);
+      const metrics = await stepOrKeep(learner, items, state.globalStep, runFolder);
       state.globalStep++;
       const seconds = (performance.now() - started) / 1000;
       metrics['train/epoch'] = epoch;
@@ -93,7 +93,17 @@ export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<I
     return result;
   } finally {
     await trackers.finish(outcome);
-    learner.close();
+    await learner.close();
+  }
+}
+
+/** A loss or gradient that is not finite ends the run before it changes a weight; what caused it is kept. */
+async function stepOrKeep<Item>(learner: Learner<Item>, items: readonly Item[], progress: number, runFolder: string) {
+  try {
+    return await learner.step(items, progress);
+  } catch (error) {
+    if (isNonFinite(error)) throw keepFailedExamples({ runFolder, step: progress + 1, items, error });
+    throw error;
   }
 }
 
@@ -126,22 +136,14 @@ function stepCheckpoints<Item>(settings: SftConfig['trainer'], learner: Learner<
   return new Checkpoints({ ...settings, max_actor_ckpt_to_keep: settings.max_ckpt_to_keep }, [member], loader);
 }
 
-function checkOneDevice({ nnodes, n_gpus_per_node }: SftConfig['trainer']): void {
-  if (nnodes * n_gpus_per_node > 1)
-    throw new UserError(
-      `trainer.nnodes=${nnodes} and trainer.n_gpus_per_node=${n_gpus_per_node} ask for ${nnodes * n_gpus_per_node} ` +
-        'devices; fine-tuning runs on one. Set both to 1',
-      { exitCode: 2 },
-    );
-}
-
 /** A batch at a time, so that a held-out set of any size fits. */
 async function validate<Item>(learner: Learner<Item>, source: ItemSource<Item>, batchSize: number) {
   const sums: Record<string, number> = {};
   let total = 0;
   for (let start = 0; start < source.length; start += batchSize) {
     const size = Math.min(batchSize, source.length - start);
-    const { metrics, weight } = learner.validate(await source.items(Array.from({ length: size }, (_, k) => start + k)));
+    const items = await source.items(Array.from({ length: size }, (_, k) => start + k));
+    const { metrics, weight } = await learner.validate(items);
     for (const [name, value] of Object.entries(metrics)) sums[name] = (sums[name] ?? 0) + value * weight;
     total += weight;
   }
