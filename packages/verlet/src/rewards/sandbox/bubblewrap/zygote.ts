@@ -57,6 +57,9 @@ class Lines:
         line, self.buffer = b''.join(parts).split(b'\n', 1)
         return line.decode('utf-8', 'surrogatepass')
 
+# Before Linux 5.14 the processes of all boxes of a user are counted together.
+OTHER_BOXES = 0 if tuple(map(int, re.findall(r'\d+', os.uname().release)[:2])) >= (5, 14) else 512
+
 def set_limits(limits, python, pid=0):
     megabyte = 1 << 20
     def cap(kind, value):
@@ -74,7 +77,8 @@ def set_limits(limits, python, pid=0):
     cap(resource.RLIMIT_STACK, min(256, int(limits['memoryMb'])) * megabyte if python else 8 * megabyte)
     # Node maps more than it uses (code range, semi-spaces); its heap has its own, exact limit.
     cap(resource.RLIMIT_DATA, int(limits['memoryMb'] + (64 if python else 256)) * megabyte)
-    cap(resource.RLIMIT_NPROC, int(limits['processes']) + 8 + (0 if python else 12))
+    # The servers, and the threads of a Node, count too.
+    cap(resource.RLIMIT_NPROC, int(limits['processes']) + 8 + (0 if python else 12) + OTHER_BOXES)
 
 def child_main():
     """What a forked child does: descriptors 0 to 2 are the program's, 3 and 4 the wire, on which the job comes."""
