@@ -1,7 +1,7 @@
 /** The CPU's fused kernels against plain tensor code in double precision, and the memory that they are given. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { aten, full, grad, manualSeed, randn, scope, type Tensor } from './index.js';
+import { aten, cat, full, grad, manualSeed, randn, scope, type Tensor, tensor } from './index.js';
 
 function difference(a: Tensor, b: Tensor): number {
   return scope(() => a.detach().to('float64').sub(b.detach().to('float64')).abs().max().item());
@@ -70,6 +70,66 @@ describe('SwiGLU', () => {
     expect(Math.abs(out[0]!)).toBeLessThan(1e-30);
     expect(aten.verlet_swiglu(full([1, 4], 200)).toFloat32Array()[0]).toBe(40000);
     expect(aten.verlet_swiglu(full([1, 4], Number.NaN)).toFloat32Array()[0]).toBeNaN();
+  });
+});
+
+describe('rotary embedding', () => {
+  it('of the first heads equals its formula, forth and back, and copies the others', () => {
+    manualSeed(4);
+    const angles = randn([20, 4]).mul(3);
+    const [cos, sin] = [cat([angles, angles], 1).cos(), cat([angles, angles], 1).sin()];
+    const position = tensor(Int32Array.from([3, 0, 19, 7, 7]), { dtype: 'int64' });
+    const plain = (x: Tensor): Tensor => {
+      const [turned, rest] = x.split([3, 2], 1) as [Tensor, Tensor];
+      const [a, b] = turned.split([4, 4], 2) as [Tensor, Tensor];
+      const by = (table: Tensor): Tensor => table.to('float64').indexSelect(0, position).unsqueeze(1);
+      return cat([turned.mul(by(cos)).add(cat([b.neg(), a], 2).mul(by(sin))), rest], 1);
+    };
+    const rotate = (x: Tensor): Tensor => aten.verlet_rope_partial(x, cos, sin, position, 3, false);
+    expect(compare(rotate, plain, [randn([5, 5, 8])])).toBeLessThan(1e-5);
+    const wide = randn([5, 7, 8]);
+    const slice = wide.narrow(1, 1, 5);
+    expect(rotate(slice).equal(rotate(slice.contiguous()))).toBe(true);
+    expect(() => aten.verlet_rope_partial(slice, cos, sin, position, 6, false)).toThrow(/cannot rotate 6 of 5/);
+  });
+});
+
+describe('log-probabilities of tokens', () => {
+  it.each([1, 5, 16, 33, 512])('in a vocabulary of %i equal their formula, and so does the gradient', (vocabulary) => {
+    manualSeed(5);
+    const [rows, scale] = [7, 0.7];
+    const logits = randn([rows, vocabulary]).mul(4);
+    const targets = tensor(
+      Int32Array.from({ length: rows }, (_, k) => (k * 5) % vocabulary),
+      { dtype: 'int64' },
+    );
+    const wide = logits.to('float64').setRequiresGrad();
+    const logs = wide.mul(scale).logSoftmax(-1);
+    const wanted = logs.gather(1, targets.unsqueeze(1)).squeeze(1);
+    const entropy = logs.exp().mul(logs).sum(-1).neg();
+    const [logProb, normalizer, spread, squares] = aten.verlet_token_log_probs(logits, targets, scale);
+    expect(difference(logProb, wanted)).toBeLessThan(1e-5);
+    expect(difference(normalizer, wide.mul(scale).logsumexp(-1))).toBeLessThan(1e-5);
+    expect(difference(spread, entropy)).toBeLessThan(1e-5);
+    expect(difference(squares, logs.exp().square().sum(-1))).toBeLessThan(1e-5);
+    const [outer, inner] = [randn([rows]), randn([rows])];
+    for (const byEntropy of [null, inner]) {
+      const parts = byEntropy ? [wanted, entropy] : [wanted];
+      const slopes = [outer, ...(byEntropy ? [byEntropy] : [])].map((x) => x.to('float64'));
+      const [expected] = grad(parts, [wide], slopes, { retainGraph: true });
+      const own = logits.clone();
+      aten.verlet_token_log_probs_backward_(own, targets, normalizer, spread, outer, byEntropy, scale);
+      expect(difference(own, expected!)).toBeLessThan(1e-5);
+    }
+  });
+
+  it('know what is impossible and what is not a token', () => {
+    const logits = tensor(Float32Array.from([2, Number.NEGATIVE_INFINITY, 1, 300, -300, 0])).reshape(2, 3);
+    const targets = tensor(Int32Array.from([0, 0]), { dtype: 'int64' });
+    const [logProb, , entropy] = aten.verlet_token_log_probs(logits, targets, 1);
+    expect(logProb.toArray()).toEqual([expect.closeTo(-Math.log(1 + Math.exp(-1)), 6), 0]);
+    expect(entropy.toArray().every((value) => Number.isFinite(value) && value >= 0)).toBe(true);
+    expect(() => aten.verlet_token_log_probs(logits, targets.add(3), 1)).toThrow(/token 3 is not in a vocabulary of 3/);
   });
 });
 

@@ -26,7 +26,7 @@ export interface LogProbHeadOptions {
   /** Keep what backward needs. Off for scoring only. */
   train?: boolean;
   /**
-   * Bytes of probabilities (on CUDA: logits) that may be kept between forward and backward; beyond that they are computed
+   * Bytes of logits (or probabilities) that may be kept between forward and backward; beyond that they are computed
    * again. Default 256 MiB, on CUDA an eighth of what is free.
    */
   keepBytes?: number;
@@ -50,7 +50,7 @@ export class LogProbHead {
   private kept: (Tensor | null)[] = [];
   private readonly chunk: number;
   private readonly scale: number;
-  /** One kernel from logits to log-probs, one back; elsewhere libtorch's own operators in float32. */
+  /** One kernel from logits to log-probs, one back; for 16-bit numbers on the CPU libtorch's own operators in float32. */
   private readonly fused: boolean;
   /** Per chunk, for the way back of the fused kernels. */
   private readonly statistics: { normalizer: Tensor; entropy: Tensor }[] = [];
@@ -68,8 +68,9 @@ export class LogProbHead {
     private readonly options: LogProbHeadOptions = {},
   ) {
     const vocabulary = weight.size(0);
-    this.fused = hidden.device.startsWith('cuda') && !options.alternatives;
-    const bytes = this.fused ? cudaChunkBytes / (weight.nbytes / weight.numel) : chunkBytes / 4;
+    const isCuda = hidden.device.startsWith('cuda');
+    this.fused = (isCuda || (hidden.dtype === 'float32' && weight.dtype === 'float32')) && !options.alternatives;
+    const bytes = isCuda && this.fused ? cudaChunkBytes / (weight.nbytes / weight.numel) : chunkBytes / 4;
     this.chunk = options.chunkTokens ?? Math.max(64, Math.floor(bytes / vocabulary));
     this.scale = 1 / (options.temperature ?? 1);
     const needed = vocabulary * hidden.size(0) * (this.fused ? weight.nbytes / weight.numel : 4);
@@ -80,7 +81,7 @@ export class LogProbHead {
 
   /** What may be kept when nobody says so: computing the logits again costs a tenth of the pass, so spare memory is worth using. */
   private spareBytes(): number {
-    if (!this.fused) return chunkBytes;
+    if (!this.fused || !this.hidden.device.startsWith('cuda')) return chunkBytes;
     const { free, reserved, allocated } = cudaMemory(this.hidden.device);
     return (free + reserved - allocated) / 8;
   }
