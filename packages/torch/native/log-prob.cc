@@ -1,5 +1,4 @@
-// Log-probabilities of chosen tokens from logits, and their gradient in place: one row at a time while it is in the cache. CUDA
-// kernels in cuda/.
+// Log-probabilities of chosen tokens from logits, and their gradient in place; CUDA kernels in cuda/.
 #include <ATen/Parallel.h>
 #include <torch/library.h>
 #include <torch/torch.h>
@@ -10,121 +9,94 @@
 
 namespace {
 
-struct RowSums {
-  float normalizer, entropy, squares;
+struct RowStatistics {
+  float logProb, normalizer, entropy, sumSquares;
 };
 
-// What is impossible has a logarithm of minus infinity, and adds nothing to an entropy.
-VERLET_INLINE float bounded(float log) { return log < -1e4f ? -1e4f : log; }
-
-// Two passes over a row: its largest value, then sums in sixteen lanes, whose order does not depend on the machine's vectors.
-VERLET_CLONES RowSums sumRow(const float* x, int64_t n, float scale) {
-  constexpr int lanes = 16;
-  float tops[lanes], sums[lanes] = {}, products[lanes] = {}, squares[lanes] = {};
-  for (int lane = 0; lane < lanes; lane++) tops[lane] = x[0];
+// Of softmax(x * scale). Sums run in sixteen lanes, whose order is the same on every machine.
+VERLET_CLONES RowStatistics statisticsOf(const float* x, int64_t n, int64_t target, float scale) {
+  float largest = x[0];
+  for (int64_t k = 0; k < n; k++) largest = x[k] > largest ? x[k] : largest;
+  const float shift = largest * scale;
+  float mass[16] = {}, first[16] = {}, second[16] = {};
+  auto add = [&](int lane, float value) __attribute__((always_inline)) {
+    const float distance = value * scale - shift, e = fastExp(distance);
+    mass[lane] += e;
+    // A distance beyond float's exponents weighs nothing, and minus infinity would make it nothing times infinity.
+    first[lane] += e * (distance < -87.0f ? 0.0f : distance);
+    second[lane] += e * e;
+  };
   int64_t k = 0;
-  for (; k + lanes <= n; k += lanes)
-    for (int lane = 0; lane < lanes; lane++) tops[lane] = x[k + lane] > tops[lane] ? x[k + lane] : tops[lane];
-  float top = tops[0];
-  for (int lane = 1; lane < lanes; lane++) top = tops[lane] > top ? tops[lane] : top;
-  for (; k < n; k++) top = x[k] > top ? x[k] : top;
-  const float shift = top * scale;
-  for (k = 0; k + lanes <= n; k += lanes)
-    for (int lane = 0; lane < lanes; lane++) {
-      const float y = x[k + lane] * scale - shift, e = fastExp(y);
-      sums[lane] += e;
-      products[lane] += e * bounded(y);
-      squares[lane] += e * e;
-    }
-  float sum = 0, product = 0, square = 0;
-  for (int lane = 0; lane < lanes; lane++) {
-    sum += sums[lane];
-    product += products[lane];
-    square += squares[lane];
+  for (; k + 16 <= n; k += 16)
+    for (int lane = 0; lane < 16; lane++) add(lane, x[k + lane]);
+  for (int lane = 0; k < n; k++, lane++) add(lane, x[k]);
+  float total = 0, weighted = 0, squares = 0;
+  for (int lane = 0; lane < 16; lane++) {
+    total += mass[lane];
+    weighted += first[lane];
+    squares += second[lane];
   }
-  for (; k < n; k++) {
-    const float y = x[k] * scale - shift, e = fastExp(y);
-    sum += e;
-    product += e * bounded(y);
-    square += e * e;
-  }
-  const float log = std::log(sum);
-  return {shift + log, log - product / sum, square / sum / sum};
+  const float logTotal = std::log(total);
+  return {x[target] * scale - shift - logTotal, shift + logTotal, logTotal - weighted / total, squares / (total * total)};
 }
 
-VERLET_CLONES void slopeRow(float* x, int64_t n, float scale, float normalizer, float entropy, float outer, float inner) {
+// d logp / d x = onehot - p;  d entropy / d x = -p (log p + entropy)
+VERLET_CLONES void gradientOf(float* x, int64_t n, int64_t target, float scale, float normalizer, float outer, float entropy, float inner) {
   for (int64_t k = 0; k < n; k++) {
-    const float y = x[k] * scale - normalizer;
-    x[k] = -fastExp(y) * (outer + inner * (bounded(y) + entropy)) * scale;
+    float logs = x[k] * scale - normalizer;
+    logs = logs < -1e4f ? -1e4f : logs;
+    x[k] = -scale * fastExp(logs) * (outer + inner * (logs + entropy));
   }
+  x[target] += scale * outer;
 }
-
-bool isPlain(const at::Tensor& logits) { return logits.scalar_type() == at::kFloat && logits.dim() == 2 && logits.is_contiguous() && logits.size(1) > 0; }
 
 void checkTargets(const at::Tensor& logits, const at::Tensor& targets) {
-  TORCH_CHECK(targets.scalar_type() == at::kLong && targets.numel() == logits.size(0), "targets must be int64, one per row of logits");
-  const int64_t* wanted = targets.const_data_ptr<int64_t>();
+  TORCH_CHECK(logits.dim() == 2 && targets.scalar_type() == at::kLong && targets.numel() == logits.size(0), "there must be one int64 target for each row of logits");
+  const int64_t* to = targets.const_data_ptr<int64_t>();
   for (int64_t r = 0; r < targets.numel(); r++)
-    TORCH_CHECK(wanted[r] >= 0 && wanted[r] < logits.size(1), "token ", wanted[r], " is not in a vocabulary of ", logits.size(1));
+    TORCH_CHECK(to[r] >= 0 && to[r] < logits.size(1), "target ", to[r], " is not in the vocabulary of ", logits.size(1));
 }
 
 // token_log_probs(logits [tokens, vocabulary], targets [tokens] int64, scale)
 //   -> (log-probability, log of the normaliser, entropy, sum of squared probabilities), each [tokens] float32, of softmax(logits * scale)
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> tokenLogProbs(const at::Tensor& logits, const at::Tensor& targets, double scale) {
-  if (isPlain(logits)) {
-    auto wanted = targets.contiguous();
-    checkTargets(logits, wanted);
-    const int64_t rows = logits.size(0), n = logits.size(1);
-    auto results = at::empty({4, rows}, logits.options());
-    const float* x = logits.const_data_ptr<float>();
-    const int64_t* target = wanted.const_data_ptr<int64_t>();
-    float* out = results.mutable_data_ptr<float>();
-    at::parallel_for(0, rows, rowsPerThread(n), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; r++) {
-        const auto sums = sumRow(x + r * n, n, static_cast<float>(scale));
-        out[r] = x[r * n + target[r]] * static_cast<float>(scale) - sums.normalizer;
-        out[rows + r] = sums.normalizer;
-        out[2 * rows + r] = sums.entropy;
-        out[3 * rows + r] = sums.squares;
-      }
-    });
-    return {results[0], results[1], results[2], results[3]};
-  }
-  auto x = logits.to(at::kFloat) * scale;
-  auto normalizer = at::logsumexp(x, -1);
-  auto probabilities = at::exp(x - normalizer.unsqueeze(1));
-  auto logProb = x.gather(1, targets.unsqueeze(1)).squeeze(1) - normalizer;
-  return {logProb, normalizer, normalizer - (probabilities * x).sum(-1), probabilities.square().sum(-1)};
+  auto source = logits.to(at::kFloat).contiguous(), to = targets.contiguous();
+  checkTargets(source, to);
+  const int64_t rows = source.size(0), n = source.size(1);
+  auto results = at::empty({4, rows}, source.options());
+  const float* x = source.const_data_ptr<float>();
+  const int64_t* target = to.const_data_ptr<int64_t>();
+  float* out = results.mutable_data_ptr<float>();
+  at::parallel_for(0, rows, rowsPerThread(n), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; r++) {
+      const auto found = statisticsOf(x + r * n, n, target[r], static_cast<float>(scale));
+      out[r] = found.logProb;
+      out[rows + r] = found.normalizer;
+      out[2 * rows + r] = found.entropy;
+      out[3 * rows + r] = found.sumSquares;
+    }
+  });
+  return {results[0], results[1], results[2], results[3]};
 }
 
-// Overwrites the logits with the gradient. d logp / d x = onehot - p;  d entropy / d x = -p (log p + entropy)
+// Overwrites the logits with the gradient.
 at::Tensor& tokenLogProbsBackward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& normalizer, const std::optional<at::Tensor>& entropy,
                                   const at::Tensor& gradLogProb, const std::optional<at::Tensor>& gradEntropy, double scale) {
   TORCH_CHECK(!gradEntropy || entropy, "the gradient of the entropy needs the entropy");
-  if (isPlain(logits)) {
-    auto wanted = targets.contiguous(), logs = normalizer.contiguous(), outer = gradLogProb.to(at::kFloat).contiguous();
-    checkTargets(logits, wanted);
-    auto spread = gradEntropy ? entropy->contiguous() : at::Tensor(), inner = gradEntropy ? gradEntropy->to(at::kFloat).contiguous() : at::Tensor();
-    const int64_t rows = logits.size(0), n = logits.size(1);
-    float* x = logits.mutable_data_ptr<float>();
-    const int64_t* target = wanted.const_data_ptr<int64_t>();
-    const float *log = logs.const_data_ptr<float>(), *byLogProb = outer.const_data_ptr<float>();
-    const float *own = gradEntropy ? spread.const_data_ptr<float>() : nullptr, *byEntropy = gradEntropy ? inner.const_data_ptr<float>() : nullptr;
-    at::parallel_for(0, rows, rowsPerThread(n), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; r++) {
-        slopeRow(x + r * n, n, static_cast<float>(scale), log[r], own ? own[r] : 0, byLogProb[r], byEntropy ? byEntropy[r] : 0);
-        x[r * n + target[r]] += byLogProb[r] * static_cast<float>(scale);
-      }
-    });
-    return logits;
-  }
-  auto logs = logits.to(at::kFloat) * scale - normalizer.unsqueeze(1);
-  auto probabilities = logs.exp();
-  auto outer = gradLogProb.to(at::kFloat).unsqueeze(1);
-  auto gradient = -probabilities * outer;
-  if (gradEntropy) gradient -= gradEntropy->unsqueeze(1) * probabilities * (logs.clamp_min(-1e4) + entropy->unsqueeze(1));
-  gradient.scatter_add_(1, targets.unsqueeze(1), outer);
-  return logits.copy_(gradient * scale);
+  auto work = logits.to(at::kFloat).contiguous(), to = targets.contiguous(), logs = normalizer.contiguous(), outer = gradLogProb.to(at::kFloat).contiguous();
+  checkTargets(work, to);
+  const int64_t rows = work.size(0), n = work.size(1);
+  TORCH_CHECK(logs.numel() == rows && outer.numel() == rows, "there must be one normaliser and one gradient for each row of logits");
+  auto own = gradEntropy ? entropy->contiguous() : at::Tensor(), inner = gradEntropy ? gradEntropy->to(at::kFloat).contiguous() : at::Tensor();
+  float* x = work.mutable_data_ptr<float>();
+  const int64_t* target = to.const_data_ptr<int64_t>();
+  const float *shift = logs.const_data_ptr<float>(), *by = outer.const_data_ptr<float>();
+  const float *entropies = gradEntropy ? own.const_data_ptr<float>() : nullptr, *slopes = gradEntropy ? inner.const_data_ptr<float>() : nullptr;
+  at::parallel_for(0, rows, rowsPerThread(n), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; r++)
+      gradientOf(x + r * n, n, target[r], static_cast<float>(scale), shift[r], by[r], entropies ? entropies[r] : 0, slopes ? slopes[r] : 0);
+  });
+  return work.is_same(logits) || work.const_data_ptr() == logits.const_data_ptr() ? logits : logits.copy_(work);
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "philox.h"
+#include "vector-math.h"
 
 namespace {
 
@@ -32,6 +34,51 @@ at::Tensor keyedUniform(const at::Tensor& seed, const at::Tensor& stream, const 
     }
   });
   return result;
+}
+
+// A row's unnormalized probabilities, and their sums over blocks: the place of a draw is found by its block.
+constexpr int64_t sumBlock = 64;
+
+VERLET_CLONES void exponentials(const float* x, int64_t n, float largest, float inverse, float* e, float* sums) {
+  for (int64_t k = 0; k < n; k++) {
+    const float distance = (x[k] - largest) * inverse;
+    // What was banned has no chance at all.
+    e[k] = distance < -87.0f ? 0.0f : fastExp(distance);
+  }
+  for (int64_t k = 0; k < n; k += sumBlock) *sums++ = laneSum(e + k, n - k < sumBlock ? n - k : sumBlock);
+}
+
+VERLET_CLONES float largestOf(const float* x, int64_t n) {
+  float lanes[16], largest = x[0];
+  for (int lane = 0; lane < 16; lane++) lanes[lane] = largest;
+  int64_t k = 0;
+  for (; k + 16 <= n; k += 16)
+    for (int lane = 0; lane < 16; lane++) lanes[lane] = x[k + lane] > lanes[lane] ? x[k + lane] : lanes[lane];
+  for (float value : lanes) largest = value > largest ? value : largest;
+  for (; k < n; k++) largest = x[k] > largest ? x[k] : largest;
+  return largest;
+}
+
+// The first token at which the running sum reaches the goal; sums of blocks with nothing in them are passed over.
+int64_t placeOf(const std::vector<float>& e, const std::vector<float>& sums, int64_t n, double goal) {
+  double sum = 0;
+  int64_t last = -1;
+  for (int64_t block = 0; block * sumBlock < n; block++) {
+    const int64_t first = block * sumBlock, end = std::min(first + sumBlock, n);
+    if (sum + sums[block] < goal && end < n) {
+      sum += sums[block];
+      if (sums[block] > 0) last = end - 1;
+      continue;
+    }
+    for (int64_t v = first; v < end; v++) {
+      if (e[v] <= 0) continue;
+      last = v;
+      sum += e[v];
+      if (sum >= goal) return v;
+    }
+  }
+  while (last > 0 && e[last] <= 0) last--;
+  return last;
 }
 
 // Clears the probabilities that top-k, top-p and min-p leave out; returns what is left of the mass.
@@ -69,51 +116,41 @@ double truncate(float* p, int64_t vocabulary, int64_t topK, double topP, double 
 std::tuple<at::Tensor, at::Tensor> sample(const at::Tensor& logits, const at::Tensor& temperature, const at::Tensor& topK,
                                           const at::Tensor& topP, const at::Tensor& minP, const at::Tensor& seed,
                                           const at::Tensor& stream, const at::Tensor& position) {
-  TORCH_CHECK(logits.dim() == 2, "logits must be [rows, vocabulary]");
+  TORCH_CHECK(logits.dim() == 2 && logits.size(1) > 0, "logits must be [rows, vocabulary]");
   auto rows = logits.size(0), vocabulary = logits.size(1);
-  auto heat = temperature.to(at::kFloat).contiguous();
-  auto divisor = at::where(heat > 0, heat, at::ones_like(heat)).unsqueeze(1);
-  auto probabilities = at::softmax(logits.to(at::kFloat).div(divisor), -1).contiguous();
+  auto source = logits.to(at::kFloat).contiguous(), heat = temperature.to(at::kFloat).contiguous();
   auto uniform = keyedUniform(seed, stream, position, 1);
   auto tokens = at::empty({rows}, at::kLong);
   auto logProbs = at::empty({rows}, at::kFloat);
   auto k = topK.to(at::kLong).contiguous();
   auto tp = topP.to(at::kFloat).contiguous(), mp = minP.to(at::kFloat).contiguous();
-  float* p = probabilities.mutable_data_ptr<float>();
-  const float *u = uniform.const_data_ptr<float>(), *t = heat.const_data_ptr<float>(), *topPs = tp.const_data_ptr<float>(),
+  TORCH_CHECK(heat.numel() == rows && k.numel() == rows && tp.numel() == rows && mp.numel() == rows && uniform.size(0) == rows, "there must be one of everything for each row");
+  const float *x = source.const_data_ptr<float>(), *u = uniform.const_data_ptr<float>(), *t = heat.const_data_ptr<float>(), *topPs = tp.const_data_ptr<float>(),
               *minPs = mp.const_data_ptr<float>();
   const int64_t* topKs = k.const_data_ptr<int64_t>();
   int64_t* token = tokens.mutable_data_ptr<int64_t>();
   float* logProb = logProbs.mutable_data_ptr<float>();
-  at::parallel_for(0, rows, 4, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, rows, rowsPerThread(vocabulary), [&](int64_t begin, int64_t end) {
     std::vector<int32_t> order;
+    std::vector<float> e(vocabulary), sums((vocabulary + sumBlock - 1) / sumBlock);
     for (int64_t row = begin; row < end; row++) {
-      float* q = p + row * vocabulary;
-      int64_t chosen = vocabulary - 1;
-      float chosenProbability;
-      if (t[row] <= 0) {
-        chosen = std::max_element(q, q + vocabulary) - q;
-        chosenProbability = q[chosen];
-      } else {
-        bool truncated = (topKs[row] > 0 && topKs[row] < vocabulary) || topPs[row] < 1 || minPs[row] > 0;
-        std::vector<float> untouched;
-        if (truncated) untouched.assign(q, q + vocabulary);
-        double mass = truncated ? truncate(q, vocabulary, topKs[row], topPs[row], minPs[row], order) : 0;
-        if (!truncated)
-          for (int64_t v = 0; v < vocabulary; v++) mass += q[v];
-        double goal = mass * u[row], sum = 0;
-        int64_t last = -1;
-        for (int64_t v = 0; v < vocabulary; v++) {
-          if (q[v] <= 0) continue;
-          last = v;
-          sum += q[v];
-          if (sum >= goal) break;
+      const float *own = x + row * vocabulary, largest = largestOf(own, vocabulary), inverse = t[row] > 0 ? 1.0f / t[row] : 1.0f;
+      exponentials(own, vocabulary, largest, inverse, e.data(), sums.data());
+      double mass = 0;
+      for (float sum : sums) mass += sum;
+      const double logMass = std::log(mass);
+      int64_t chosen = -1;
+      if (t[row] > 0) {
+        if ((topKs[row] > 0 && topKs[row] < vocabulary) || topPs[row] < 1 || minPs[row] > 0) {
+          mass = truncate(e.data(), vocabulary, topKs[row], topPs[row], minPs[row], order);
+          for (int64_t block = 0; block * sumBlock < vocabulary; block++)
+            sums[block] = laneSum(e.data() + block * sumBlock, std::min(sumBlock, vocabulary - block * sumBlock));
         }
-        chosen = last < 0 ? std::max_element(q, q + vocabulary) - q : last;
-        chosenProbability = truncated ? untouched[chosen] : q[chosen];
+        chosen = placeOf(e, sums, vocabulary, mass * u[row]);
       }
+      if (chosen < 0) chosen = std::max_element(own, own + vocabulary) - own;
       token[row] = chosen;
-      logProb[row] = std::log(chosenProbability);
+      logProb[row] = static_cast<float>((own[chosen] - largest) * static_cast<double>(inverse) - logMass);
     }
   });
   return {tokens, logProbs};

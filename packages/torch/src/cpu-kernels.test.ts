@@ -94,45 +94,6 @@ describe('rotary embedding', () => {
   });
 });
 
-describe('log-probabilities of tokens', () => {
-  it.each([1, 5, 16, 33, 512])('in a vocabulary of %i equal their formula, and so does the gradient', (vocabulary) => {
-    manualSeed(5);
-    const [rows, scale] = [7, 0.7];
-    const logits = randn([rows, vocabulary]).mul(4);
-    const targets = tensor(
-      Int32Array.from({ length: rows }, (_, k) => (k * 5) % vocabulary),
-      { dtype: 'int64' },
-    );
-    const wide = logits.to('float64').setRequiresGrad();
-    const logs = wide.mul(scale).logSoftmax(-1);
-    const wanted = logs.gather(1, targets.unsqueeze(1)).squeeze(1);
-    const entropy = logs.exp().mul(logs).sum(-1).neg();
-    const [logProb, normalizer, spread, squares] = aten.verlet_token_log_probs(logits, targets, scale);
-    expect(difference(logProb, wanted)).toBeLessThan(1e-5);
-    expect(difference(normalizer, wide.mul(scale).logsumexp(-1))).toBeLessThan(1e-5);
-    expect(difference(spread, entropy)).toBeLessThan(1e-5);
-    expect(difference(squares, logs.exp().square().sum(-1))).toBeLessThan(1e-5);
-    const [outer, inner] = [randn([rows]), randn([rows])];
-    for (const byEntropy of [null, inner]) {
-      const parts = byEntropy ? [wanted, entropy] : [wanted];
-      const slopes = [outer, ...(byEntropy ? [byEntropy] : [])].map((x) => x.to('float64'));
-      const [expected] = grad(parts, [wide], slopes, { retainGraph: true });
-      const own = logits.clone();
-      aten.verlet_token_log_probs_backward_(own, targets, normalizer, spread, outer, byEntropy, scale);
-      expect(difference(own, expected!)).toBeLessThan(1e-5);
-    }
-  });
-
-  it('know what is impossible and what is not a token', () => {
-    const logits = tensor(Float32Array.from([2, Number.NEGATIVE_INFINITY, 1, 300, -300, 0])).reshape(2, 3);
-    const targets = tensor(Int32Array.from([0, 0]), { dtype: 'int64' });
-    const [logProb, , entropy] = aten.verlet_token_log_probs(logits, targets, 1);
-    expect(logProb.toArray()).toEqual([expect.closeTo(-Math.log(1 + Math.exp(-1)), 6), 0]);
-    expect(entropy.toArray().every((value) => Number.isFinite(value) && value >= 0)).toBe(true);
-    expect(() => aten.verlet_token_log_probs(logits, targets.add(3), 1)).toThrow(/token 3 is not in a vocabulary of 3/);
-  });
-});
-
 describe('packed attention', () => {
   it('refuses lengths that do not add up', () => {
     const [q, k] = [randn([5, 2, 8]), randn([5, 1, 8])];

@@ -4565,3 +4565,64 @@ export function verlet_store_(keys: Tensor, values: Tensor, slot: Tensor, k: Ten
   callVoid(handle, provided);
 }
 let handle_verlet_store_: number | undefined;
+
+/** `verlet::linear(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor` */
+export function verlet_linear(x: Tensor, weight: Tensor, bias?: Tensor | null): Tensor {
+  const handle = (handle_verlet_linear ??= resolve('verlet::linear'));
+  begin();
+  let provided = 3;
+  putTensor(x);
+  putTensor(weight);
+  if (bias !== undefined) {
+    provided += 4;
+    putTensor(bias);
+  }
+  return callTensor(handle, provided);
+}
+let handle_verlet_linear: number | undefined;
+
+/** `verlet::turned_product(Tensor a, Tensor b) -> Tensor` */
+export function verlet_turned_product(a: Tensor, b: Tensor): Tensor {
+  const handle = (handle_verlet_turned_product ??= resolve('verlet::turned_product'));
+  begin();
+  const provided = 3;
+  putTensor(a);
+  putTensor(b);
+  return callTensor(handle, provided);
+}
+let handle_verlet_turned_product: number | undefined;
+
+/** `verlet::pack_weight(Tensor weight) -> Tensor` */
+export function verlet_pack_weight(weight: Tensor): Tensor {
+  const handle = (handle_verlet_pack_weight ??= resolve('verlet::pack_weight'));
+  begin();
+  const provided = 1;
+  putTensor(weight);
+  return callTensor(handle, provided);
+}
+let handle_verlet_pack_weight: number | undefined;
+
+/** `verlet::decode_step(Tensor ids, Tensor position, Tensor slot, Tensor table, Tensor[] keys, Tensor[] values, Tensor embedding, Tensor head, Tensor final_norm, Tensor[] layers, Tensor cos, Tensor sin, int heads, int wide, int[] windows, float eps) -> Tensor` */
+export function verlet_decode_step(ids: Tensor, position: Tensor, slot: Tensor, table: Tensor, keys: readonly Tensor[], values: readonly Tensor[], embedding: Tensor, head: Tensor, finalNorm: Tensor, layers: readonly Tensor[], cos: Tensor, sin: Tensor, heads: number, wide: number, windows: readonly number[], eps: number): Tensor {
+  const handle = (handle_verlet_decode_step ??= resolve('verlet::decode_step'));
+  begin();
+  const provided = 65535;
+  putTensor(ids);
+  putTensor(position);
+  putTensor(slot);
+  putTensor(table);
+  putTensors(keys);
+  putTensors(values);
+  putTensor(embedding);
+  putTensor(head);
+  putTensor(finalNorm);
+  putTensors(layers);
+  putTensor(cos);
+  putTensor(sin);
+  putNumber(heads);
+  putNumber(wide);
+  putNumbers(windows);
+  putNumber(eps);
+  return callTensor(handle, provided);
+}
+let handle_verlet_decode_step: number | undefined;

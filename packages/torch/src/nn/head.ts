@@ -1,8 +1,8 @@
 /**
  * The end of a language model: project hidden states to the vocabulary and take the log-probability of given tokens, in
  * chunks of tokens, so that the logits of a whole batch never exist (16k tokens x 152k vocabulary x float32 is 10 GB).
- * The gradient is written out by hand; it needs the probabilities again, which are kept when they are small and computed
- * once more when they are not.
+ * The gradient is written out by hand; it needs the logits again, which are kept when they are small and computed once more
+ * when they are not.
  */
 import { noGrad } from '../autograd.js';
 import { cat, empty, tensor } from '../create.js';
@@ -26,8 +26,8 @@ export interface LogProbHeadOptions {
   /** Keep what backward needs. Off for scoring only. */
   train?: boolean;
   /**
-   * Bytes of logits (or probabilities) that may be kept between forward and backward; beyond that they are computed
-   * again. Default 256 MiB, on CUDA an eighth of what is free.
+   * Bytes of logits that may be kept between forward and backward; beyond that they are computed again. Default 256 MiB, on
+   * CUDA an eighth of what is free.
    */
   keepBytes?: number;
 }
@@ -42,6 +42,12 @@ export interface HeadResult {
   alternatives: Tensor | null;
 }
 
+interface HeadGradients {
+  logProbs: Tensor;
+  entropy: Tensor | null;
+  alternatives: Tensor | null;
+}
+
 const chunkBytes = 256 * 2 ** 20;
 /** On CUDA logits stay in the model's dtype, and larger chunks mean fewer sums into the weight's gradient. */
 const cudaChunkBytes = 2 ** 30;
@@ -50,9 +56,7 @@ export class LogProbHead {
   private kept: (Tensor | null)[] = [];
   private readonly chunk: number;
   private readonly scale: number;
-  /** One kernel from logits to log-probs, one back; for 16-bit numbers on the CPU libtorch's own operators in float32. */
-  private readonly fused: boolean;
-  /** Per chunk, for the way back of the fused kernels. */
+  /** Per chunk, for the way back. */
   private readonly statistics: { normalizer: Tensor; entropy: Tensor }[] = [];
   readonly result: HeadResult;
 
@@ -68,57 +72,32 @@ export class LogProbHead {
     private readonly options: LogProbHeadOptions = {},
   ) {
     const vocabulary = weight.size(0);
-    const isCuda = hidden.device.startsWith('cuda');
-    this.fused = (isCuda || (hidden.dtype === 'float32' && weight.dtype === 'float32')) && !options.alternatives;
-    const bytes = isCuda && this.fused ? cudaChunkBytes / (weight.nbytes / weight.numel) : chunkBytes / 4;
-    this.chunk = options.chunkTokens ?? Math.max(64, Math.floor(bytes / vocabulary));
+    const rowBytes = (vocabulary * weight.nbytes) / weight.numel;
+    const bytes = this.onCuda ? cudaChunkBytes : chunkBytes;
+    this.chunk = options.chunkTokens ?? Math.max(64, Math.floor(bytes / rowBytes));
     this.scale = 1 / (options.temperature ?? 1);
-    const needed = vocabulary * hidden.size(0) * (this.fused ? weight.nbytes / weight.numel : 4);
-    const keep = (options.train ?? false) && needed <= (options.keepBytes ?? this.spareBytes());
-    this.result = noGrad(() => scope(() => (this.fused ? this.forwardFused(keep) : this.forward(keep))));
+    const keep = (options.train ?? false) && rowBytes * hidden.size(0) <= (options.keepBytes ?? this.spareBytes());
+    this.result = noGrad(() => scope(() => this.forward(keep)));
     for (const value of Object.values(this.result)) (value as Tensor | null)?.keep();
+  }
+
+  private get onCuda(): boolean {
+    return this.hidden.device.startsWith('cuda');
+  }
+
+  /** Logits of one chunk, [chunk, vocabulary]. */
+  private logits(start: number, length: number): Tensor {
+    return aten.verlet_linear(this.hidden.narrow(0, start, length), this.weight);
   }
 
   /** What may be kept when nobody says so: computing the logits again costs a tenth of the pass, so spare memory is worth using. */
   private spareBytes(): number {
-    if (!this.fused || !this.hidden.device.startsWith('cuda')) return chunkBytes;
+    if (!this.onCuda) return chunkBytes;
     const { free, reserved, allocated } = cudaMemory(this.hidden.device);
     return (free + reserved - allocated) / 8;
   }
 
-  /** Logits of one chunk in float32, [chunk, vocabulary]. */
-  private logits(start: number, length: number): Tensor {
-    const raw = aten.linear(this.hidden.narrow(0, start, length), this.weight);
-    const wide = raw.dtype === 'float32' ? raw : raw.to('float32');
-    return this.scale === 1 ? wide : wide.mul_(this.scale);
-  }
-
-  private forward(keep: boolean): HeadResult {
-    const tokens = this.hidden.size(0);
-    const logProbs: Tensor[] = [];
-    const entropies: Tensor[] = [];
-    const squares: Tensor[] = [];
-    const alternatives: Tensor[] = [];
-    for (let start = 0; start < tokens; start += this.chunk) {
-      const length = Math.min(this.chunk, tokens - start);
-      scope(() => {
-        const logits = this.logits(start, length);
-        const picked = logits.gather(1, this.targets.narrow(0, start, length).unsqueeze(1)).squeeze(1);
-        const normalizer = logits.logsumexp(-1);
-        logProbs.push(picked.sub(normalizer).keep());
-        const others = this.options.alternatives?.narrow(0, start, length);
-        if (others) alternatives.push(logits.gather(1, others).sub_(normalizer.unsqueeze(1)).keep());
-        if (!keep && !this.options.entropy && !this.options.sumPiSquared) return;
-        const probabilities = aten.softmax_int(logits, -1);
-        if (this.options.entropy) entropies.push(normalizer.sub(probabilities.mul(logits).sum(-1)).keep());
-        if (this.options.sumPiSquared) squares.push(probabilities.square().sum(-1).keep());
-        if (keep) this.kept.push(probabilities.keep());
-      });
-    }
-    return this.gather(logProbs, entropies, squares, alternatives);
-  }
-
-  private gather(logProbs: Tensor[], entropies: Tensor[], squares: Tensor[], alternatives: Tensor[] = []): HeadResult {
+  private gather(logProbs: Tensor[], entropies: Tensor[], squares: Tensor[], alternatives: Tensor[]): HeadResult {
     const join = (parts: Tensor[]): Tensor => {
       const joined =
         parts.length === 0
@@ -137,70 +116,52 @@ export class LogProbHead {
     };
   }
 
-  private forwardFused(keep: boolean): HeadResult {
+  private forward(keep: boolean): HeadResult {
     const tokens = this.hidden.size(0);
     const logProbs: Tensor[] = [];
     const entropies: Tensor[] = [];
     const squares: Tensor[] = [];
+    const alternatives: Tensor[] = [];
     for (let start = 0; start < tokens; start += this.chunk) {
       const length = Math.min(this.chunk, tokens - start);
       scope(() => {
-        const logits = aten.linear(this.hidden.narrow(0, start, length), this.weight);
+        const logits = this.logits(start, length);
         const targets = this.targets.narrow(0, start, length);
         const [logProb, normalizer, entropy, square] = aten.verlet_token_log_probs(logits, targets, this.scale);
         logProbs.push(logProb.keep());
+        const others = this.options.alternatives?.narrow(0, start, length);
+        if (others) {
+          const scaled = logits.gather(1, others).to('float32').mul(this.scale);
+          alternatives.push(scaled.sub_(normalizer.unsqueeze(1)).keep());
+        }
         if (this.options.sumPiSquared) squares.push(square.keep());
         if (this.options.entropy) entropies.push(entropy.clone().keep());
         if (this.options.train) this.statistics.push({ normalizer: normalizer.keep(), entropy: entropy.keep() });
         if (keep) this.kept.push(logits.keep());
       });
     }
-    return this.gather(logProbs, entropies, squares);
+    return this.gather(logProbs, entropies, squares, alternatives);
   }
 
   /** The logits' gradient of one chunk, in the hidden states' dtype. */
-  private gradLogits(
-    start: number,
-    length: number,
-    index: number,
-    gradLogProbs: Tensor,
-    gradEntropy: Tensor | null,
-    gradAlternatives: Tensor | null,
-  ): Tensor {
-    const probabilities = this.kept[index] ?? aten.softmax_int(this.logits(start, length), -1);
-    const targets = this.targets.narrow(0, start, length).unsqueeze(1);
-    const outer = gradLogProbs.narrow(0, start, length).unsqueeze(1);
-    const others = gradAlternatives?.narrow(0, start, length);
-    const total = others ? outer.add(others.sum(-1, true)) : outer;
-    // d logp / d logit = onehot - p;  d entropy / d logit = -p (log p + entropy)
-    let gradLogits: Tensor;
-    if (gradEntropy) {
-      const logs = probabilities.log().clamp(-1e4);
-      const entropy = probabilities.mul(logs).sum(-1, true).neg();
-      const inner = gradEntropy.narrow(0, start, length).unsqueeze(1);
-      gradLogits = logs.add_(entropy).mul_(inner).add_(total).mul_(probabilities).mul_(-1);
-    } else gradLogits = probabilities.mul(total.neg());
-    gradLogits.scatterAdd_(1, targets, outer.contiguous());
-    if (others) gradLogits.scatterAdd_(1, this.options.alternatives!.narrow(0, start, length), others.contiguous());
-    if (this.scale !== 1) gradLogits.mul_(this.scale);
-    return this.hidden.dtype === 'float32' ? gradLogits : gradLogits.to(this.hidden.dtype);
-  }
-
-  private gradLogitsFused(start: number, length: number, index: number, outer: Tensor, inner: Tensor | null): Tensor {
-    const logits = this.kept[index] ?? aten.linear(this.hidden.narrow(0, start, length), this.weight);
+  private gradLogits(start: number, length: number, index: number, gradients: HeadGradients): Tensor {
+    const logits = this.kept[index] ?? this.logits(start, length);
     const { normalizer, entropy } = this.statistics[index]!;
-    const targets = this.targets.narrow(0, start, length);
-    const gradLogProbs = outer.narrow(0, start, length);
-    const gradEntropy = inner?.narrow(0, start, length) ?? null;
-    return aten.verlet_token_log_probs_backward_(
-      logits,
-      targets,
-      normalizer,
-      entropy,
-      gradLogProbs,
-      gradEntropy,
-      this.scale,
-    );
+    const part = (whole: Tensor | null): Tensor | null => whole?.narrow(0, start, length) ?? null;
+    const targets = part(this.targets)!;
+    const outer = part(gradients.logProbs)!;
+    const others = part(gradients.alternatives);
+    const sum = others?.sum(-1) ?? null;
+    const total = sum ? outer.add(sum) : outer;
+    const inner = part(gradients.entropy);
+    aten.verlet_token_log_probs_backward_(logits, targets, normalizer, entropy, total, inner, this.scale);
+    if (others) {
+      // The kernel gave all of it to the target; what belongs to the alternatives goes over to them.
+      const narrow = (x: Tensor): Tensor => x.mul(this.scale).to(logits.dtype);
+      logits.scatterAdd_(1, targets.unsqueeze(1), narrow(sum!.neg()).unsqueeze(1));
+      logits.scatterAdd_(1, part(this.options.alternatives!)!, narrow(others));
+    }
+    return logits;
   }
 
   /**
@@ -218,6 +179,7 @@ export class LogProbHead {
   ): Tensor {
     if (!this.options.train) throw new Error('LogProbHead: backward needs { train: true }');
     const tokens = this.hidden.size(0);
+    const gradients = { logProbs: gradLogProbs, entropy: gradEntropy, alternatives: gradAlternatives };
     const result = noGrad(() =>
       scope(() => {
         const parts: Tensor[] = [];
@@ -225,15 +187,13 @@ export class LogProbHead {
         for (let start = 0, index = 0; start < tokens; start += this.chunk, index++) {
           const length = Math.min(this.chunk, tokens - start);
           const part = scope(() => {
-            const narrow = this.fused
-              ? this.gradLogitsFused(start, length, index, gradLogProbs, gradEntropy)
-              : this.gradLogits(start, length, index, gradLogProbs, gradEntropy, gradAlternatives);
+            const narrow = this.gradLogits(start, length, index, gradients);
             if (weightParameter?.trainable) {
-              const own = narrow.t().mm(this.hidden.narrow(0, start, length));
+              const own = aten.verlet_turned_product(narrow, this.hidden.narrow(0, start, length));
               if (weightGradient) weightGradient.add_(own);
               else weightGradient = (own.dtype === 'float32' ? own : own.to('float32')).keep();
             }
-            return narrow.mm(this.weight);
+            return aten.verlet_linear(narrow, this.weight.t());
           });
           parts.push(part);
         }

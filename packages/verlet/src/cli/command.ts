@@ -59,7 +59,7 @@ export interface CommandEntry {
 
 /** Every command there is. The module of `name` is `commands/<name>.ts`. */
 export const COMMANDS: readonly CommandEntry[] = [
-  { name: 'init', summary: 'Write a first recipe into a folder: config, reward, data' },
+  { name: 'init', summary: 'Start a project of your own: reward, tool, configuration, test' },
   { name: 'train', summary: 'Train with reinforcement learning: PPO, GRPO and their kin' },
   { name: 'sft', summary: 'Fine-tune on answers, conversations or pairs: SFT, DPO, reward models' },
   { name: 'generate', summary: 'Answer the prompts of a file' },

@@ -217,6 +217,7 @@ describe('checks of settings against each other', () => {
       model: { partial_pretrain: 'other' },
     });
     expect(() => sft('data.train_batch_size=6')).toThrow(/4 examples do not divide the 6/);
+    expect(() => sft('data.train_batch_size=2')).not.toThrow();
     expect(() => sft('trainer.n_gpus_per_node=3')).toThrow(/256 examples do not divide among 3 ranks/);
     expect(() => sft('data.use_dynamic_bsz=true', 'data.max_token_len_per_gpu=100')).toThrow(/cannot hold one example/);
   });

@@ -189,6 +189,7 @@ export function checkSft(config: SftConfig): CheckResult {
   const worldSize = worldSizeOf(config);
   // The default size per device gives way to a global one, as in verl.
   const perGpu = data.micro_batch_size === null ? data.micro_batch_size_per_gpu : null;
+  const perRank = data.train_batch_size / worldSize;
   const problems = microProblems(
     'data',
     'micro_batch_size',
@@ -201,10 +202,10 @@ export function checkSft(config: SftConfig): CheckResult {
       path: 'data.train_batch_size',
       message: `${data.train_batch_size} examples do not divide among ${worldSize} ranks`,
     });
-  } else if (!data.use_dynamic_bsz && perGpu !== null && (data.train_batch_size / worldSize) % perGpu !== 0) {
+  } else if (!data.use_dynamic_bsz && perGpu !== null && perRank > perGpu && perRank % perGpu !== 0) {
     problems.push({
       path: 'data.micro_batch_size_per_gpu',
-      message: `${perGpu} examples do not divide the ${data.train_batch_size / worldSize} that a rank has per optimiser step`,
+      message: `${perGpu} examples do not divide the ${perRank} that a rank has per optimiser step; give a number that does, or data.use_dynamic_bsz=true`,
     });
   }
   if (data.use_dynamic_bsz && data.max_token_len_per_gpu < data.max_length) {

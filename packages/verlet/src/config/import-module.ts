@@ -1,3 +1,4 @@
+import { register as registerHooks } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
 let reader: Promise<unknown> | undefined;
@@ -8,8 +9,25 @@ let reader: Promise<unknown> | undefined;
  */
 export async function importModule(path: string): Promise<Record<string, unknown>> {
   if (/\.[cm]?ts$/.test(path)) {
-    reader ??= import('tsx/esm/api').then(({ register }) => register());
+    reader ??= import('tsx/esm/api').then(({ register }) => {
+      register();
+      registerHooks(`data:text/javascript,${encodeURIComponent(asModules)}`);
+    });
     await reader;
   }
   return (await import(pathToFileURL(path).href)) as Record<string, unknown>;
 }
+
+/**
+ * A folder whose package.json does not say `"type": "module"`, or that has none, makes its .ts files CommonJS to Node, which then
+ * fails over their imports and exports. Files that have any are taken for modules wherever they are. It runs in Node's thread of
+ * hooks, hence as text.
+ */
+const asModules = String.raw`
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+export async function load(url, context, next) {
+  if (context.format === 'module' || !/^file:.*\.ts(\?|$)/.test(url)) return next(url, context);
+  const text = await readFile(fileURLToPath(url.replace(/[?#].*/, '')), 'utf8');
+  return next(url, /^\s*(import|export)\b/m.test(text) ? { ...context, format: 'module' } : context);
+}`;

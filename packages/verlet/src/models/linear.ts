@@ -69,7 +69,7 @@ export class PackedLinear extends nn.Module {
   }
 
   forward(x: Tensor): Tensor {
-    const y = aten.linear(x, this.weight, this.bias);
+    const y = aten.verlet_linear(x, this.weight, this.bias);
     if (!this.adapters.some((adapter) => adapter?.enabled)) return y;
     const pieces = y
       .split(

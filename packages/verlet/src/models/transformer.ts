@@ -176,6 +176,11 @@ export class Decoder extends nn.Module {
     this.rope.reserve(length);
   }
 
+  /** Good until `reservePositions` or a forward pass asks for more positions. */
+  get rotaryTables(): { cos: Tensor; sin: Tensor } {
+    return this.rope.tables;
+  }
+
   /** Hidden states after the last norm, [tokens, hidden]; with `rows` those of these tokens only, [rows, hidden]. */
   forward(inputIds: Tensor, context: AttentionContext, rows: Tensor | null = null): Tensor {
     this.rope.reserve(context.maxPosition);

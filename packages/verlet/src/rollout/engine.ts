@@ -293,6 +293,7 @@ export class RolloutEngine implements Engine {
   async updateWeights(): Promise<void> {
     this.land();
     this.weightVersion++;
+    this.runner.weightsChanged?.();
     this.pool.forgetAll();
     this.scheduler.restartAll();
   }

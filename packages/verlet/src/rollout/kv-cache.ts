@@ -4,7 +4,7 @@ import { type AttentionContext, PackedAttention } from '../models/attention.js';
 import type { ModelConfig } from '../models/config.js';
 
 export class KvCache {
-  /** Per layer, [blocks, blockSize, kvHeads, headDim]. */
+  /** Per layer, [blocks, blockSize, kvHeads, headDim]; the CPU's kernels want keys as [blocks, kvHeads, headDim, blockSize]. */
   readonly keys: Tensor[] = [];
   readonly values: Tensor[] = [];
 
@@ -16,8 +16,9 @@ export class KvCache {
     readonly dtype: Tensor['dtype'],
   ) {
     const shape = [numBlocks, blockSize, config.numKvHeads, config.headDim];
+    const keyShape = device === 'cpu' ? [numBlocks, config.numKvHeads, config.headDim, blockSize] : shape;
     for (let layer = 0; layer < config.numLayers; layer++) {
-      this.keys.push(zeros(shape, { dtype, device }).keep());
+      this.keys.push(zeros(keyShape, { dtype, device }).keep());
       this.values.push(zeros(shape, { dtype, device }).keep());
     }
   }

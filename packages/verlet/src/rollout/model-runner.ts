@@ -2,6 +2,7 @@
 import { noGrad, scope, type Tensor, tensor } from '@verlet/torch';
 import type { CausalLM } from '../models/transformer.js';
 import { CachedAttention, FreshAttention, KvCache } from './kv-cache.js';
+import { type DecodeBatch, PackedDecoder } from './packed-decoder.js';
 import { type Sampled, sampleTokens } from './sampler.js';
 import type { BlockCopy, PrefillJob } from './scheduler.js';
 import type { Sequence } from './sequence.js';
@@ -17,6 +18,8 @@ export interface ModelRunner {
   /** Starts a decode step without waiting for it. With `after`, every sequence's last token is what that step samples. */
   launch?(sequences: readonly Sequence[], after: LaunchedStep | null): LaunchedStep;
   copyBlocks(copies: readonly BlockCopy[]): void;
+  /** The model's weights are others now. */
+  weightsChanged?(): void;
   /** Frees the cache; `allocate` makes it anew. */
   release(): void;
   allocate(): void;
@@ -31,6 +34,8 @@ export interface LaunchedStep {
 
 export class EagerRunner implements ModelRunner {
   private cache: KvCache | null = null;
+  /** Made when it is first needed; undefined while it is not known whether the model has one. */
+  private packed: PackedDecoder | null | undefined;
 
   constructor(
     private readonly model: CausalLM,
@@ -47,6 +52,12 @@ export class EagerRunner implements ModelRunner {
   release(): void {
     this.cache?.dispose();
     this.cache = null;
+    this.weightsChanged();
+  }
+
+  weightsChanged(): void {
+    this.packed?.dispose();
+    this.packed = undefined;
   }
 
   copyBlocks(copies: readonly BlockCopy[]): void {
@@ -125,14 +136,48 @@ export class EagerRunner implements ModelRunner {
   decode(sequences: readonly Sequence[]): Sampled[] {
     return noGrad(() =>
       scope(() => {
-        const positions = sequences.map((sequence) => sequence.tokens.length - 1);
-        const slots = sequences.map((sequence, k) => this.slot(sequence, positions[k]!));
-        const rows = sequences.map((_, k) => k);
-        const ids = this.long(sequences.map((sequence, k) => sequence.tokens[positions[k]!]!));
-        const hidden = this.model.model.forward(ids, this.cached(sequences, positions, rows, slots));
-        return sampleTokens(this.model.logits(hidden), sequences, this.endTokens);
+        const rows = sequences.length;
+        const words = new Int32Array(3 * rows);
+        let maxPosition = 0;
+        for (let row = 0; row < rows; row++) {
+          const sequence = sequences[row]!;
+          const position = sequence.tokens.length - 1;
+          words[row] = sequence.tokens[position]!;
+          words[rows + row] = position;
+          words[2 * rows + row] = this.slot(sequence, position);
+          maxPosition = Math.max(maxPosition, position + 1);
+        }
+        const [ids, positions, slots] = tensor(words, { dtype: 'int64', shape: [3, rows] }).unbind(0) as [
+          Tensor,
+          Tensor,
+          Tensor,
+        ];
+        return sampleTokens(
+          this.decodeLogits(sequences, { ids, positions, maxPosition, slots }),
+          sequences,
+          this.endTokens,
+        );
       }),
     );
+  }
+
+  private decodeLogits(sequences: readonly Sequence[], batch: Omit<DecodeBatch, 'table'>): Tensor {
+    if (this.packed === undefined) this.packed = PackedDecoder.of(this.model);
+    const table = this.table(sequences);
+    if (this.packed) return this.packed.logits({ ...batch, table }, this.ready());
+    const { ids, positions, maxPosition, slots } = batch;
+    const rows = tensor(Int32Array.from(sequences, (_, row) => row));
+    const limits = positions.add(1).to('int32');
+    const context = new CachedAttention(this.ready(), positions, maxPosition, slots, table, rows, limits);
+    return this.model.logits(this.model.model.forward(ids, context));
+  }
+
+  /** Block numbers of each sequence, [sequences, blocks] int32. */
+  private table(sequences: readonly Sequence[]): Tensor {
+    const width = Math.max(1, ...sequences.map((sequence) => sequence.blocks.length));
+    const table = new Int32Array(sequences.length * width);
+    for (const [row, sequence] of sequences.entries()) table.set(sequence.blocks, row * width);
+    return tensor(table, { shape: [sequences.length, width] });
   }
 
   private cached(
@@ -141,9 +186,6 @@ export class EagerRunner implements ModelRunner {
     rows: readonly number[],
     slots: readonly number[],
   ): CachedAttention {
-    const width = Math.max(1, ...sequences.map((sequence) => sequence.blocks.length));
-    const table = new Int32Array(sequences.length * width);
-    for (const [row, sequence] of sequences.entries()) table.set(sequence.blocks, row * width);
     let furthest = 0;
     for (const position of positions) furthest = Math.max(furthest, position);
     return new CachedAttention(
@@ -151,7 +193,7 @@ export class EagerRunner implements ModelRunner {
       this.long(positions),
       furthest + 1,
       this.long(slots),
-      tensor(table, { shape: [sequences.length, width] }),
+      this.table(sequences),
       tensor(Int32Array.from(rows)),
       tensor(Int32Array.from(positions, (position) => position + 1)),
     );

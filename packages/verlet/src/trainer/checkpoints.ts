@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { type PpoConfig, UserError } from '../config/index.js';
+import { WorkerError } from '../controller/index.js';
 import type { DataLoader, LoaderState } from '../data/index.js';
 
 /** A worker (or group) whose state belongs into a checkpoint. */
@@ -133,12 +134,14 @@ export class Checkpoints {
 
   /** What a person needs to know at that moment: why, and what is left to go on from. */
   private async notSaved(target: string, error: Error): Promise<Error> {
-    // A worker that is gone says so itself, and better.
-    if (error.name === 'WorkerError' || error instanceof UserError) return error;
+    // A worker that is gone says so itself, and better; one that threw is where the disk is.
+    const isGone = error instanceof WorkerError && error.failure !== 'threw';
+    if (isGone || error instanceof UserError) return error;
+    const [reason] = error.message.split('\n', 1);
     const steps = await this.steps().catch(() => [] as number[]);
     const left = steps.length > 0 ? `global_step_${Math.max(...steps)} is the last that is whole` : 'there is no other';
     return new UserError(
-      `the checkpoint ${target} could not be written: ${error.message}. ${left}; make room (or choose another ` +
+      `the checkpoint ${target} could not be written: ${reason}. ${left}; make room (or choose another ` +
         'trainer.default_local_dir) and run the same command again',
       { cause: error },
     );

@@ -19,7 +19,17 @@ export interface CollectParts {
   actor: ActorGroup;
   loader: DataLoader<RlItem>;
   reward: RewardLoop;
+  /** Becomes true when the person (or the system) asks to stop. */
+  shouldStop?: () => boolean;
 }
+
+/** The run is to end before a step had enough to learn from: it is as if the step had not begun. */
+export class StepAbandoned extends Error {
+  override readonly name = 'StepAbandoned';
+}
+
+/** Rounds that fill nothing may go on for ever; a person should hear of them, but not of every one. */
+const isWorthTelling = (round: number): boolean => round >= 8 && Number.isInteger(Math.log2(round));
 
 export interface Collected {
   batch: DataProto;
@@ -62,10 +72,20 @@ export async function collect(parts: CollectParts, step: number, timer: StepTime
     if (chosen.rows.length > 0) kept.push(selectRollouts(batch, chosen.rows));
     batch.dispose();
     if (prompts >= wanted) break;
+    const few = `${prompts} of ${wanted} prompts have answers that differ in '${filter.metric ?? 'seq_final_reward'}'`;
+    if (parts.shouldStop?.()) {
+      for (const part of kept) part.dispose();
+      throw new StepAbandoned(`stopped after ${round} batches, when ${few}`);
+    }
+    if (isWorthTelling(round))
+      console.warn(
+        `step ${step}: after ${round} batches only ${few}; sampling goes on (algorithm.filter_groups.max_num_gen_batches ` +
+          'would end it). Prompts that are all solved or all failed teach nothing: use others, or look at the reward',
+      );
     if (filter.max_num_gen_batches > 0 && round >= filter.max_num_gen_batches) {
       for (const part of kept) part.dispose();
       throw new UserError(
-        `after ${round} batches only ${prompts} of ${wanted} prompts have answers that differ in '${filter.metric ?? 'seq_final_reward'}'; ` +
+        `after ${round} batches only ${few}; ` +
           'raise algorithm.filter_groups.max_num_gen_batches, use harder or easier prompts, or raise rollout.n',
       );
     }

@@ -30,6 +30,17 @@ export const METRIC_SECTIONS: readonly MetricSection[] = [
     'reward/error_count': 'Rewards of this step that could not be computed; each scored error_score (0).',
     'reward/error_rate': 'The same as a share of all.',
   }),
+  section('Fine-tuning (verlet sft)', {
+    '{train,val}/loss': 'Mean loss of a learned token (sft) or of a pair (dpo, reward_model).',
+    '{train,val}/accuracy': 'Share of pairs whose better answer is preferred or scored higher.',
+    '{train,val}/rewards/{chosen,rejected}':
+      'dpo: beta times how much likelier the answer became than under the reference.',
+    '{train,val}/rewards/margin': 'Their difference.',
+    '{train,val}/score/{chosen,rejected}': 'reward_model: mean score of the better and of the worse answers.',
+    'train/{grad_norm,lr}': 'Norm of the gradient before clipping; learning rate of the step.',
+    'train/{tokens,tokens_per_second}': 'Tokens of the step, padding not counted; the same by its time.',
+    'train/epoch': 'Passes over the rows that are behind.',
+  }),
   section('Distillation', {
     'distillation/kl': 'Mean over the sampled tokens of log student - log teacher: how far the student still is.',
     'distillation/loss': "The divergence over the teacher's likeliest tokens, with a top-k loss_mode.",

@@ -14,7 +14,7 @@ import { dealRows, rowLengths } from '../controller/index.js';
 import type { DataLoader, RlItem } from '../data/index.js';
 import type { DataProto } from '../protocol/index.js';
 import type { Checkpoints } from './checkpoints.js';
-import { collect } from './collect.js';
+import { collect, StepAbandoned } from './collect.js';
 import { dataMetrics, meanOverMask, mismatchMetrics, timingMetrics, varianceProxies } from './data-metrics.js';
 import { addAdvantages, addLogProbsAndValues, type EstimateParts, resampleByScore } from './estimate.js';
 import type { Guards } from './guards/index.js';
@@ -79,7 +79,7 @@ export class PpoTrainer {
   }
 
   async fit(): Promise<void> {
-    const { config, validator, checkpoints, trackers, totalSteps } = this.parts;
+    const { config, validator, checkpoints, trackers, loader, totalSteps } = this.parts;
     const { val_before_train, val_only, test_freq, save_freq } = config.trainer;
     this.globalStep = await checkpoints.resume(this);
     await trackers.start(this.globalStep);
@@ -92,7 +92,18 @@ export class PpoTrainer {
       const last = this.globalStep === totalSteps;
       const isTurn = (every: number): boolean => every > 0 && (last || this.globalStep % every === 0);
       const timer = new StepTimer(this.parts.trace);
-      const metrics = await this.step(timer);
+      // Only group filtering samples for so long that a step may be given up.
+      const place = config.algorithm.filter_groups.enable ? loader.state() : null;
+      const metrics = await this.step(timer).catch(async (error: unknown) => {
+        if (!(error instanceof StepAbandoned)) throw error;
+        if (place) loader.restore(place);
+        this.globalStep--;
+        return null;
+      });
+      if (metrics === null) {
+        if (this.globalStep > 0) await checkpoints.save(this);
+        return;
+      }
       if (validator && isTurn(test_freq))
         Object.assign(metrics, await timer.time('testing', () => validator.run(this.globalStep)));
       // Whoever asks to stop wants to go on later: that needs a checkpoint, also where none was planned.

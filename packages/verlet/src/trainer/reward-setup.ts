@@ -1,4 +1,5 @@
 /** From the configuration to a reward loop: which function scores, which manager calls it, and what it gets to see. */
+import { availableParallelism } from 'node:os';
 import { isCudaAvailable } from '@verlet/torch';
 import type { PpoConfig } from '../config/index.js';
 import { resolveModel } from '../models/hub/index.js';
@@ -18,9 +19,11 @@ import {
   type Scorer,
   searchQaFormat,
 } from '../rewards/index.js';
+import { openJudge } from './judge-setup.js';
 import { scorePolicy } from './policy-scorer.js';
 import type { ActorGroup } from './ppo.js';
 import { RewardLoop, rewardNeeds } from './reward-loop.js';
+import { addScores, type RewardPart } from './reward-parts.js';
 
 export interface RewardSetupOptions {
   /** Scores one sample; instead of `custom_reward_function`. */
@@ -49,16 +52,17 @@ export async function openReward(
   };
   const { url, max_concurrent, memory_limit_mb } = config.reward_model.sandbox_fusion;
   await configureSharedSandbox({
+    size: workersOf(config),
     limits: { memoryMb: memory_limit_mb },
     ...(url ? { level: 'remote', remote: { url, maxConcurrent: max_concurrent } } : {}),
   });
   const scorer = await openScorer(config, context, options);
   const manager = createRewardManager(managerName(config, scorer), scorer, managerOptions(config, scorer));
-  const { reward_mode, channel_weights } = config.reward_model;
+  const { reward_mode, channel_weights, judge } = config.reward_model;
   const loop = new RewardLoop(manager, decode, rewardNeeds(scorer.needs), {
     mode: reward_mode,
     channelWeights: channel_weights as Record<string, number>,
-    scoreAll: options.reward !== undefined || Boolean(config.custom_reward_function.path),
+    scoreAll: Boolean(options.reward || config.custom_reward_function.path || judge.base_url),
   });
   return { loop, manager };
 }
@@ -66,11 +70,20 @@ export async function openReward(
 async function openScorer(config: PpoConfig, context: RewardContext, options: RewardSetupOptions): Promise<Scorer> {
   const { reward, rewardNeeds: needs } = options;
   if (reward) return createScorer({ type: 'sequential', compute: reward, needs, context });
-  const custom = config.custom_reward_function;
-  const own = custom.path ? await loadRewardFunction(custom as never, {}, context) : null;
-  if (config.reward_model.enable) return openRewardModel(config, own);
-  return own ?? builtInScorer(config);
+  const { custom_reward_function: custom, reward_model } = config;
+  const python = { processes: workersOf(config), timeout_s: reward_model.timeout };
+  const own = custom.path ? await loadRewardFunction(custom as never, python, context) : null;
+  const parts: RewardPart[] = own ? [{ name: 'function_score', weight: 1, scorer: own }] : [];
+  if (reward_model.enable) parts.push({ name: 'rm_score', weight: 1, scorer: await openRewardModel(config) });
+  if (reward_model.judge.base_url) {
+    const { weight } = reward_model.judge;
+    parts.push({ name: 'judge_score', weight, scorer: await openJudge(reward_model.judge) });
+  }
+  return parts.length === 0 ? builtInScorer(config) : addScores(parts);
 }
+
+/** More than a core's worth of processes would only get in each other's way. */
+const workersOf = (config: PpoConfig): number => Math.min(config.reward_model.num_workers, availableParallelism());
 
 /** The score of the data source. Search-R1's scores of form, where one is set, grade its data sources by form too. */
 function builtInScorer({ custom_reward_function: custom, reward_model }: PpoConfig): Scorer {
@@ -87,8 +100,8 @@ function builtInScorer({ custom_reward_function: custom, reward_model }: PpoConf
   });
 }
 
-/** A learned reward in this process; with a reward function of one's own beside it, both count. */
-async function openRewardModel(config: PpoConfig, own: Scorer | null): Promise<Scorer> {
+/** A learned reward in this process. */
+async function openRewardModel(config: PpoConfig): Promise<Scorer> {
   const { model: settings, forward_max_token_len_per_gpu: maxBatchedTokens } = config.reward_model;
   const { device: wanted } = config.trainer;
   const onGpu = wanted === 'auto' ? isCudaAvailable() : wanted.startsWith('cuda');
@@ -98,25 +111,7 @@ async function openRewardModel(config: PpoConfig, own: Scorer | null): Promise<S
     maxBatchedTokens,
   });
   const learned = createRewardModelScorer(model);
-  return createScorer({
-    type: 'batch',
-    needs: own?.needs,
-    async compute(inputs) {
-      const fromModel = await learned.scoreMany(inputs);
-      if (!own) return fromModel;
-      const fromFunction = await own.scoreMany(inputs);
-      return fromFunction.map((result, k) => {
-        const fields = (typeof result === 'object' ? result : { score: result }) as Record<string, unknown>;
-        const function_score = Number(fields.score ?? fields.overall);
-        const { rm_score } = fromModel[k] as unknown as { rm_score: number };
-        return { ...fields, function_score, rm_score, score: function_score + rm_score };
-      });
-    },
-    async close() {
-      model.dispose();
-      await own?.close();
-    },
-  });
+  return { ...learned, close: async () => model.dispose() };
 }
 
 /** A function for batches is called as one, whatever the default says. */
@@ -128,7 +123,14 @@ function managerName(config: PpoConfig, scorer: Scorer): string {
 function managerOptions(config: PpoConfig, scorer: Scorer): Record<string, unknown> {
   const { reward_kwargs, timeout, max_concurrent, max_rpm, max_tpm, estimated_tokens_per_request } =
     config.reward_model;
-  const given = { ...reward_kwargs, max_concurrent, max_rpm, max_tpm, estimated_tokens_per_request };
+  const given = {
+    ...reward_kwargs,
+    workers: workersOf(config),
+    max_concurrent,
+    max_rpm,
+    max_tpm,
+    estimated_tokens_per_request,
+  };
   return {
     ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null)),
     max_resp_len: reward_kwargs.max_resp_len ?? config.data.max_response_length,

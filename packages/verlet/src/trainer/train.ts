@@ -1,10 +1,8 @@
 /** Puts a run together from a configuration: data, workers, rewards, trackers; runs it; leaves a report. */
-import { mkdir, writeFile } from 'node:fs/promises';
-import path from 'node:path';
 import { type Interaction, loadToolSchemas, type Tool } from '../agents/index.js';
 import type { AdvantageEstimator, PolicyLoss } from '../algorithms/index.js';
-import { type PpoConfig, usesReference } from '../config/index.js';
-import { openDatasets, openLoader, openSampler } from '../data/index.js';
+import { type PpoConfig, UserError, usesReference } from '../config/index.js';
+import { openDatasets, openLoader, openSampler, type PromptDataset } from '../data/index.js';
 import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { RewardFunction } from '../rewards/index.js';
 import type { TrainedAgent } from '../workers/agent-rollout.js';
@@ -13,6 +11,7 @@ import { type Checkpointed, Checkpoints } from './checkpoints.js';
 import { observeRun } from './observe.js';
 import { type ActorGroup, PpoTrainer } from './ppo.js';
 import { openReward } from './reward-setup.js';
+import { openRunFolder } from './run-folder.js';
 import { withStoredRollouts } from './stored-rollouts.js';
 import { traceCalls } from './trace/index.js';
 import type { Tracker } from './trackers/index.js';
@@ -77,9 +76,7 @@ type Outcome = 'finished' | 'interrupted' | 'failed';
 export async function runTraining(given: TrainOptions, variant: TrainVariant = {}): Promise<TrainResult> {
   const config = variant.config ?? given.config;
   const options = { ...given, reward: given.reward ?? variant.reward };
-  const runFolder = config.trainer.default_local_dir;
-  await mkdir(runFolder, { recursive: true });
-  await writeFile(path.join(runFolder, 'config.json'), `${JSON.stringify(given.config, null, 2)}\n`);
+  const runFolder = await openRunFolder(given.config);
 
   let metrics: Record<string, number> = {};
   const remember: Tracker = {
@@ -97,6 +94,7 @@ export async function runTraining(given: TrainOptions, variant: TrainVariant = {
     const openSplit = async (split: 'train' | 'val') => {
       const sets = await openDatasets(config.data as never, split, { tokenizer, tools });
       closing.push(...sets.map((dataset) => () => dataset.close()));
+      describeRows(config, split, sets);
       return sets;
     };
     const trainSets = await openSplit('train');
@@ -172,6 +170,20 @@ export async function runTraining(given: TrainOptions, variant: TrainVariant = {
   } finally {
     await closeAll(outcome === 'failed', closing.reverse());
   }
+}
+
+/** A file without rows is the person's to mend; rows that were left out are told. */
+function describeRows(config: PpoConfig, split: 'train' | 'val', sets: readonly PromptDataset[]): void {
+  const key = `data.${split}_files`;
+  if (sets.every(({ length }) => length === 0))
+    throw new UserError(`${key}=${[config.data[`${split}_files`]].flat().join(',')}: there are no rows`);
+  const sum = (count: 'overlong' | 'total'): number =>
+    sets.reduce((all, { report }) => all + (report?.[count] ?? 0), 0);
+  if (sum('overlong') > 0)
+    console.warn(
+      `${key}: ${sum('overlong')} of ${sum('total')} rows left out, their prompts are longer than ` +
+        `data.max_prompt_length=${config.data.max_prompt_length}`,
+    );
 }
 
 function member(name: Checkpointed['name'], group: Omit<Checkpointed, 'name'>): Checkpointed {

@@ -28,7 +28,7 @@ import { miniBatchRows, rowsPerPass, scoreBatch, shuffleSeed } from './language-
 import { MetricList } from './metric-list.js';
 import { microBatches } from './micro-batches.js';
 import { configOf, openTokenizer, saveTokenizerChoice } from './model-source.js';
-import { createOptimizer } from './optimizer-step.js';
+import { acrossRanks, createOptimizer } from './optimizer-step.js';
 import { packOptions, rowSource, SHARED_TOKENS } from './packing.js';
 import { register } from './register.js';
 import { trajectoriesToBatch } from './rollout-batch.js';
@@ -127,12 +127,10 @@ export class ActorRolloutRefWorker {
   async generateSequences(batch: DataProto): Promise<DataProto> {
     const { rollout } = this.settings;
     const rowIds = batch.column<number>('row_id');
-    this.agents.release();
     const { trajectories, metrics } = await this.agents.run(batch.column<AgentRow>('agent_row'), {
       sampling: batch.metaInfo.sampling as SamplingParams,
       validate: batch.metaInfo.validate === true,
     });
-    this.agents.hold();
     const output = trajectoriesToBatch(trajectories, {
       promptLength: rollout.prompt_length,
       responseLength: rollout.response_length,
@@ -221,26 +219,18 @@ export class ActorRolloutRefWorker {
           temperature: rollout.temperature || 1,
           recompute: model.enable_gradient_checkpointing && this.context.device !== 'cpu',
           sharePrompts: model.share_prompts,
-          dpSize: this.context.worldSize,
-          sumOverRanks: (value) => this.context.sum(value),
-          reduceGradients: this.context.worldSize > 1 ? (gradients) => this.averageGradients(gradients) : undefined,
+          ...acrossRanks(this.context),
         });
       }
     this.updates++;
     metrics.add({ 'actor/lr': this.optimizer.lr, 'perf/mfu/actor': utilization(metrics.total(SHARED_TOKENS)) });
     const start = performance.now();
-    await this.engine.updateWeights();
+    await this.agents.duringUpdate(() => this.engine.updateWeights());
     metrics.add({
       'timing_s/update_weights': (performance.now() - start) / 1000,
       ...memoryMetrics(this.context.device),
     });
     return DataProto.fromDict({ metaInfo: { metrics: metrics.lists() } });
-  }
-
-  private averageGradients(gradients: ReadonlyMap<string, Tensor>): void {
-    this.context.allReduce(gradients.values());
-    // The loss was scaled by dpSize over global counts: the mean over ranks is the gradient of the whole mini-batch.
-    for (const gradient of gradients.values()) gradient.div_(this.context.worldSize);
   }
 
   private get parts(): CheckpointParts {
@@ -270,7 +260,7 @@ export class ActorRolloutRefWorker {
 
   async loadCheckpoint(folder: string): Promise<void> {
     await loadParts(folder, 'actor_rollout_ref.actor.checkpoint', this.settings.actor.checkpoint, this.parts);
-    await this.engine.updateWeights();
+    await this.agents.duringUpdate(() => this.engine.updateWeights());
   }
 
   async close(): Promise<void> {

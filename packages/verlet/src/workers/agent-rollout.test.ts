@@ -102,12 +102,12 @@ it.each<[string, TrainedAgent]>([
   });
   const batch = rollout.run(rows(4), {});
   await until(() => waiting === 4);
-  rollout.hold();
-  mayAsk();
-  await until(() => rollout.policy.heldCalls === 4);
-  await changeWeights();
-  expect(rollout.policy.heldCalls).toBe(4);
-  rollout.release();
+  await rollout.duringUpdate(async () => {
+    mayAsk();
+    await until(() => rollout.policy.heldCalls === 4);
+    await changeWeights();
+    expect(rollout.policy.heldCalls).toBe(4);
+  });
   const { trajectories, metrics } = await batch;
   expect(metrics).toMatchObject({ 'agent/programs': 4, 'agent/program_errors': 0, 'agent/trajectories': 4 });
   for (const { weightVersions } of trajectories) expect(new Set(weightVersions)).toEqual(new Set([1]));

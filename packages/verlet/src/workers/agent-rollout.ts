@@ -149,6 +149,16 @@ export class AgentRollout {
     this.resume ??= this.policy.hold();
   }
 
+  /** Holds calls while `work` changes the weights; those of programs that run meanwhile go on with the new ones. */
+  async duringUpdate(work: () => Promise<void>): Promise<void> {
+    this.hold();
+    try {
+      await work();
+    } finally {
+      if (this.running > 0) this.release();
+    }
+  }
+
   release(): void {
     this.resume?.();
     this.resume = null;

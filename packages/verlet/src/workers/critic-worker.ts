@@ -1,5 +1,5 @@
 /** The critic's role on one rank: values of states, and its own training. */
-import { type AdamW, manualSeed, saveSafetensors, type Tensor } from '@verlet/torch';
+import { type AdamW, manualSeed, saveSafetensors } from '@verlet/torch';
 import type { PpoConfig } from '../config/index.js';
 import { resolveModel } from '../models/hub/index.js';
 import { loadValueModel, saveValueModel, type ValueModel } from '../models/value-model.js';
@@ -19,7 +19,7 @@ import { miniBatchRows, rowsPerPass, shuffleSeed } from './language-model-worker
 import { MetricList } from './metric-list.js';
 import { microBatches } from './micro-batches.js';
 import { configOf } from './model-source.js';
-import { createOptimizer } from './optimizer-step.js';
+import { acrossRanks, createOptimizer } from './optimizer-step.js';
 import { packOptions, type RowSource, rowSource, SHARED_TOKENS } from './packing.js';
 import { register } from './register.js';
 import { startUtilization } from './utilization.js';
@@ -110,18 +110,11 @@ export class CriticWorker {
           temperature: 1,
           recompute: settings.model.enable_gradient_checkpointing && this.context.device !== 'cpu',
           sharePrompts: settings.model.share_prompts,
-          dpSize: this.context.worldSize,
-          sumOverRanks: (value) => this.context.sum(value),
-          reduceGradients: this.context.worldSize > 1 ? (gradients) => this.averageGradients(gradients) : undefined,
+          ...acrossRanks(this.context),
         });
     this.updates++;
     metrics.add({ 'critic/lr': this.optimizer.lr, 'perf/mfu/critic': utilization(metrics.total(SHARED_TOKENS)) });
     return DataProto.fromDict({ metaInfo: { metrics: metrics.lists() } });
-  }
-
-  private averageGradients(gradients: ReadonlyMap<string, Tensor>): void {
-    this.context.allReduce(gradients.values());
-    for (const gradient of gradients.values()) gradient.div_(this.context.worldSize);
   }
 
   private get parts(): CheckpointParts {

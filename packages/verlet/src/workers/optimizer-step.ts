@@ -2,6 +2,7 @@
 import { AdamW, clipGradNorm, lrSchedule, type nn, type Tensor, warmupSteps, zeros } from '@verlet/torch';
 import type { GlobalCounts } from '../algorithms/index.js';
 import { type PpoConfig, UserError } from '../config/index.js';
+import type { WorkerContext } from './context.js';
 import type { MetricList } from './metric-list.js';
 import type { RowSource } from './packing.js';
 
@@ -16,6 +17,25 @@ export interface UpdateOptions {
   sumOverRanks: (value: number) => number;
   /** Adds up gradients over all ranks before the step. */
   reduceGradients?: (gradients: ReadonlyMap<string, Tensor>) => void;
+}
+
+/** How an update is shared with the other ranks of this one. */
+export function acrossRanks(
+  context: WorkerContext,
+): Pick<UpdateOptions, 'dpSize' | 'sumOverRanks' | 'reduceGradients'> {
+  const { worldSize } = context;
+  return {
+    dpSize: worldSize,
+    sumOverRanks: (value) => context.sum(value),
+    reduceGradients:
+      worldSize === 1
+        ? undefined
+        : (gradients) => {
+            context.allReduce(gradients.values());
+            // The loss was scaled by dpSize over global counts: the mean over ranks is the gradient of the whole mini-batch.
+            for (const gradient of gradients.values()) gradient.div_(worldSize);
+          },
+  };
 }
 
 export class NonFiniteError extends Error {

@@ -2,7 +2,7 @@
 import { type AdamW, clipGradNorm, full, nn, scope, type Tensor, tensor } from '@verlet/torch';
 import { PackedAttention } from '../models/attention.js';
 import type { CausalLM } from '../models/transformer.js';
-import { NonFiniteError } from './optimizer-step.js';
+import { NonFiniteError, togetherOrNotAtAll, type UpdateOptions } from './optimizer-step.js';
 
 /** One sequence; tokens with mask 1 are learnt from what stands before them. */
 export interface SupervisedExample {
@@ -68,18 +68,27 @@ export function supervisedLoss(model: CausalLM, microBatches: readonly (readonly
   return count > 0 ? sum / count : 0;
 }
 
-/** One optimizer step over micro-batches whose gradients add up; the loss is the mean over all learnt tokens. */
+export interface SupervisedOptions
+  extends Partial<Pick<UpdateOptions, 'recompute' | 'dpSize' | 'sumOverRanks' | 'reduceGradients'>> {
+  gradClip: number;
+}
+
+/**
+ * One optimizer step over micro-batches whose gradients add up; the loss is the mean over all learnt tokens, those of the other
+ * ranks too.
+ */
 export function supervisedStep(
   model: CausalLM,
   optimizer: AdamW,
   microBatches: readonly (readonly SupervisedExample[])[],
-  options: { gradClip: number; recompute?: boolean },
+  options: SupervisedOptions,
 ): SupervisedResult {
-  const total = microBatches.reduce((sum, examples) => sum + learntTokens(examples), 0);
+  const { dpSize = 1, sumOverRanks = (value: number) => value } = options;
+  const total = sumOverRanks(microBatches.reduce((sum, examples) => sum + learntTokens(examples), 0));
   if (total === 0) throw new RangeError('none of the examples has a token to learn');
-  let loss = 0;
+  let own = 0;
   model.clearGradients();
-  for (const examples of microBatches)
+  const accumulate = (examples: readonly SupervisedExample[]): void =>
     scope(() => {
       const packed = packExamples(examples, model.device);
       const context = new PackedAttention(packed.lengths, model.device);
@@ -88,15 +97,18 @@ export function supervisedStep(
         rows: packed.predictors,
       });
       const head = new nn.LogProbHead(pass.hidden, model.headWeight, packed.targets, { train: true });
-      loss -= head.result.logProbs.sum().item() / total;
+      own -= head.result.logProbs.sum().item() / total;
       head.result.logProbs.dispose();
-      const outer = full([packed.targets.numel], -1 / total, { device: model.device });
+      const outer = full([packed.targets.numel], -dpSize / total, { device: model.device });
       pass.backward(head.backward(outer, null, model.headWeight));
       context.dispose();
     });
+  togetherOrNotAtAll('model', { dpSize, sumOverRanks }, () => microBatches.forEach(accumulate));
+  const loss = sumOverRanks(own);
   const gradients = new Map<string, Tensor>();
   for (const [name, parameter] of model.namedParameters())
     if (parameter.gradient) gradients.set(name, parameter.gradient);
+  options.reduceGradients?.(gradients);
   const { norm, finite } = clipGradNorm(gradients, options.gradClip);
   if (!finite || !Number.isFinite(loss)) {
     model.clearGradients();

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
@@ -292,6 +292,9 @@ describe('verlet export', () => {
   it('says what is wrong and leaves what is there', async () => {
     expect((await verlet(['export', model, model])).noted).toContain('is not empty');
     expect((await verlet(['export', root, at('out')])).noted).toContain('holds no model');
+    mkdirSync(at('begun'));
+    writeFileSync(at('begun/config.json'), JSON.stringify({ trainer: { save_freq: -1 } }));
+    expect((await verlet(['export', at('begun'), at('out')])).noted).toContain('a run without a checkpoint');
     expect((await verlet(['export', model, at('out'), '--max-shard-size', 'large'])).exitCode).toBe(2);
     expect((await verlet(['export', model, at('out'), '--dtype', 'int4'])).exitCode).toBe(2);
     expect((await verlet(['export', model, at('out')])).printed).toMatch(/out: \d+ tensors, [\d.]+ kB in 1 file$/);

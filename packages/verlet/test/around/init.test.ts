@@ -16,6 +16,12 @@ describe('verlet init', () => {
     expect(printed).toContain('my-agent in ');
     expect(JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')).name).toBe('my-agent');
     expect(existsSync(path.join(folder, '.gitignore'))).toBe(true);
+    // From a checkout, `npm install` takes the packages that are there.
+    const { dependencies } = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'));
+    for (const name of ['verlet', '@verlet/torch']) {
+      const place = (dependencies[name] as string).replace(/^file:/, '');
+      expect(JSON.parse(readFileSync(path.join(place, 'package.json'), 'utf8')).name).toBe(name);
+    }
     // What `npm install` would do.
     symlinkSync(fileURLToPath(new URL('../../../../node_modules', import.meta.url)), path.join(folder, 'node_modules'));
     const { stdout } = await promisify(execFile)(process.execPath, ['--test', 'test/project.test.mjs'], {

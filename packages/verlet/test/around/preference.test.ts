@@ -175,6 +175,8 @@ describe('verlet sft objective.name', () => {
     const [better, worse] = await loaded.scoreConversations([ask('Yes.'), ask('No, not at all.')]);
     loaded.dispose();
     expect(better).toBeGreaterThan(worse!);
+    expect((await verlet(['chat', file('reward')])).noted).toContain('it scores answers and cannot give any');
+    expect(readFileSync(file('reward/report.md'), 'utf8')).toContain('reward_model.enable=true');
   });
 
   it('goes on after an interruption with the same bits', async () => {

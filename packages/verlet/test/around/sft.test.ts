@@ -1,5 +1,7 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { liveTensors, openSafetensors } from '@verlet/torch';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { SftDataset } from '../../src/data/index.js';
@@ -72,7 +74,7 @@ describe('verlet sft', () => {
     const folder = path.join(root, 'plain/global_step_12/actor/huggingface');
     expect(readdirSync(folder)).toEqual(expect.arrayContaining(['config.json', 'model.safetensors', 'tokenizer.json']));
     const report = readFileSync(path.join(root, 'plain/report.md'), 'utf8');
-    expect(report).toMatch(/loss[^]*held-out loss[^]*verlet chat .*global_step_12\/actor\/huggingface/);
+    expect(report).toMatch(/loss[\s\S]*held-out loss[\s\S]*verlet chat .*global_step_12\/actor\/huggingface/);
     expect(printed).toContain('report.html');
   });
 
@@ -164,6 +166,42 @@ describe('verlet sft', () => {
     await dataset.close();
   });
 
+  it('learns on two ranks what it learns on one, and goes on from there on one', async () => {
+    // The commands themselves: ranks are processes that load what was compiled.
+    const main = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+    const run = (name: string, ...more: string[]) => {
+      const words = settings(name, `data.val_files=${path.join(root, 'chats.jsonl')}`, ...more);
+      const { status, stderr } = spawnSync(process.execPath, [main, ...words], {
+        encoding: 'utf8',
+        timeout: 100_000,
+        env: { ...process.env, OMP_NUM_THREADS: '1' },
+      });
+      expect(status, stderr).toBe(0);
+    };
+    const chat = [
+      `data.train_files=${path.join(root, 'chats.jsonl')}`,
+      'data.multiturn.enable=true',
+      'data.micro_batch_size_per_gpu=1',
+      'optim.clip_grad=0.5',
+    ];
+    run(
+      'two-ranks',
+      ...chat,
+      'trainer.total_training_steps=4',
+      'optim.lr_scheduler=constant',
+      'trainer.n_gpus_per_node=2',
+    );
+    run('two-ranks', ...chat, 'trainer.total_training_steps=6', 'optim.lr_scheduler=constant');
+    run('one-rank-constant', ...chat, 'trainer.total_training_steps=6', 'optim.lr_scheduler=constant');
+    const [one, two] = [metricsOf('one-rank-constant'), metricsOf('two-ranks')];
+    expect(two).toHaveLength(6);
+    for (const [step, metrics] of two.entries())
+      for (const name of ['train/loss', 'train/grad_norm', 'train/tokens'])
+        expect(metrics[name], `${name} of step ${step}`).toBeCloseTo(one[step]![name]!, 4);
+    expect(two[3]!['val/loss']).toBeGreaterThan(two[5]!['val/loss']!);
+    expect(two[5]!['val/loss']).toBeCloseTo(one[5]!['val/loss']!, 4);
+  }, 120_000);
+
   it('says what is wrong before it starts', async () => {
     const wrong = async (...more: string[]) => (await verlet(settings('wrong', ...more))).noted;
     expect(await wrong('data.train_batch_size=100')).toContain(
@@ -174,7 +212,8 @@ describe('verlet sft', () => {
     );
     expect(await wrong('data.max_length=8')).toMatch(/row 0: the example has \d+ tokens, more than data.max_length=8/);
     expect(await wrong('model.partial_pretrain=./nowhere')).toContain('there is no folder');
-    expect(await wrong('trainer.n_gpus_per_node=2')).toContain('fine-tuning runs on one');
+    expect(await wrong('trainer.n_gpus_per_node=2', 'trainer.launcher=ray')).toContain('runs on one machine');
+    expect(await wrong('trainer.n_gpus_per_node=2', 'trainer.launcher=inline')).toContain('trainer.launcher=process');
     expect(await wrong('data.use_dynamic_bsz=true', 'data.max_token_len_per_gpu=9')).toContain(
       '9 tokens cannot hold one example',
     );

@@ -1,5 +1,6 @@
-// Accuracy of our equivalence and of sympy on the labelled pairs. Usage: node measure.mjs [python]
-import { execFileSync } from 'node:child_process';
+// Accuracy of our equivalence, of sympy and of math-verify on the labelled pairs, where Python has them.
+// Usage: node measure.mjs [python]
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { isEquivalent } from '../../dist/rewards/equivalence/index.js';
@@ -7,7 +8,7 @@ import { isEquivalent } from '../../dist/rewards/equivalence/index.js';
 const python = process.argv[2] ?? process.env.VERLET_PYTHON ?? 'python3';
 const pathOf = (name) => fileURLToPath(new URL(name, import.meta.url));
 
-for (const name of ['equivalence-pairs', 'equivalence-pairs-held-out']) {
+for (const name of ['equivalence-pairs', 'equivalence-pairs-held-out', 'equivalence-pairs-fresh']) {
   const file = pathOf(`../fixtures/${name}.json`);
   const pairs = JSON.parse(readFileSync(file, 'utf8'));
   const unequal = pairs.filter((pair) => !pair.equal).length;
@@ -22,14 +23,17 @@ for (const name of ['equivalence-pairs', 'equivalence-pairs-held-out']) {
   let start = performance.now();
   const ours = pairs.map((pair) => isEquivalent(pair.prediction, pair.reference));
   report('verlet', ours, performance.now() - start);
-  start = performance.now();
-  const output = execFileSync(python, [pathOf('./sympy_peer.py'), file], {
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
-  const theirs = output
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line).equal);
-  report('sympy (start-up included)', theirs, performance.now() - start);
+  for (const peer of ['sympy', 'math_verify']) {
+    start = performance.now();
+    const ran = spawnSync(python, [pathOf(`./${peer}_peer.py`), file], { encoding: 'utf8', timeout: 600_000 });
+    if (ran.status !== 0) {
+      console.log(`${name}: ${peer} did not run: ${(ran.stderr ?? '').trim().split('\n').pop()}`);
+      continue;
+    }
+    const theirs = ran.stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line).equal);
+    report(`${peer} (start-up included)`, theirs, performance.now() - start);
+  }
 }

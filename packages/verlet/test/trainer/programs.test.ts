@@ -7,8 +7,11 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { withAgentName } from '../../src/agents/index.js';
 import { type AdvantageInput, computeAdvantage, scoredRows } from '../../src/algorithms/index.js';
 import type { PpoConfig } from '../../src/config/index.js';
+import { promptRows } from '../../src/trainer/rows.js';
 import { type TrainOptions, train } from '../../src/trainer/train.js';
+import { ActorRolloutRefWorker } from '../../src/workers/actor-rollout-ref.js';
 import type { TrainedAgent } from '../../src/workers/agent-rollout.js';
+import { singleProcess } from '../../src/workers/context.js';
 import { type TinySetup, tinySetup } from './tiny.js';
 
 let tiny: TinySetup;
@@ -204,6 +207,47 @@ it('a call that comes after its program has ended is refused at once, and the ru
   const answers = await Promise.all(late);
   expect(answers).toHaveLength(2 * 32);
   for (const answer of answers) expect(answer).toMatch(/the rollout .* is over/);
+});
+
+it('an update in the middle of an answer: its tokens say which weights they come from', async () => {
+  let firstToken = () => {};
+  const hasBegun = new Promise<void>((resolve) => {
+    firstToken = resolve;
+  });
+  let isLongRun = false;
+  const agent: TrainedAgent = async (row, { session }) => {
+    const call = { messages: row.prompt, sampling: { ignoreEos: true } };
+    const running = await session.begin(call);
+    if (isLongRun) for await (const _ of running.tokens) firstToken();
+    await running.result;
+    return row.sampleIndex % 2;
+  };
+  const config = tiny.config('data.max_response_length=64');
+  const worker = new ActorRolloutRefWorker(config, singleProcess('cpu'), { agent });
+  const rows = () =>
+    promptRows([{ index: 0, rawPrompt: [{ role: 'user', content: '1 + 1 = ?' }] } as never], config, 1);
+  try {
+    await worker.initModel({ totalSteps: 2, useReference: false });
+    const batch = await worker.generateSequences(rows());
+    batch.set(
+      'advantages',
+      scope(() => batch.tensor('response_mask').to('float32')),
+    );
+    isLongRun = true;
+    const generating = worker.generateSequences(rows());
+    await hasBegun;
+    await worker.updateActor(batch);
+    const trajectories = (await generating).column<{ weightVersions: number[]; error?: string }>('trajectory');
+    expect(trajectories).toHaveLength(4);
+    for (const { weightVersions, error } of trajectories) {
+      expect(error).toBeUndefined();
+      expect(weightVersions).toHaveLength(64);
+      expect([weightVersions[0], weightVersions.at(-1)]).toEqual([0, 1]);
+      expect(weightVersions).toEqual([...weightVersions].sort());
+    }
+  } finally {
+    await worker.close();
+  }
 });
 
 const PROGRAM = `type Session = { chat(call: object): Promise<{ text: string }> };

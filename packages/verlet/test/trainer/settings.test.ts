@@ -2,6 +2,7 @@
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { liveTensors, manualSeed, noGrad, saveSafetensors } from '@verlet/torch';
@@ -220,6 +221,62 @@ it('a scoring service named in the configuration scores, by the ids of its tasks
   } finally {
     service.closeAllConnections();
     await new Promise((resolve) => service.close(resolve));
+  }
+});
+
+it('a judge named in the configuration grades, alone and beside a reward function, which has as many processes as asked for', async () => {
+  const judge = createServer(async (request, response) => {
+    let body = '';
+    for await (const chunk of request) body += chunk;
+    const { model, messages } = JSON.parse(body) as { model: string; messages: { content: string }[] };
+    const isMeant = model === 'grader' && messages[0]!.content.includes('short is good');
+    const content = `Well. {"reason": "r", "score": ${isMeant && messages[1]!.content.includes('Reference answer:\n4') ? 5 : 0}}`;
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify({ choices: [{ message: { role: 'assistant', content } }] }));
+  });
+  await new Promise<void>((resolve) => judge.listen(0, '127.0.0.1', resolve));
+  const rubric = path.join(tiny.folder, 'rubric.md');
+  writeFileSync(rubric, 'short is good');
+  const own = path.join(tiny.folder, 'process.py');
+  writeFileSync(
+    own,
+    'import os, time\ndef compute_score(data_source, solution_str, ground_truth, extra_info=None):\n  time.sleep(0.3)\n  return {"score": 10, "pid": os.getpid()}\n',
+  );
+  const tokenizer = await Tokenizer.load(tiny.model);
+  const score = async (...overrides: string[]) => {
+    const endpoint = `reward_model.judge.base_url=http://127.0.0.1:${(judge.address() as AddressInfo).port}/v1`;
+    const named = [endpoint, 'reward_model.judge.model=grader', 'reward_model.judge.show_reference=true', ...overrides];
+    const { manager } = await openReward(tiny.config(...named), tokenizer, () => null as never, {});
+    const samples = [1, 2, 3, 4].map((k) =>
+      createRewardInput({ data_source: 'any', solution_str: `a${k}`, ground_truth: '4' }),
+    );
+    const scored = await manager.score(samples);
+    await manager.close();
+    return scored;
+  };
+  try {
+    const alone = await score(`reward_model.judge.rubric_path=${rubric}`);
+    expect(alone.map((sample) => sample.score)).toEqual([0.5, 0.5, 0.5, 0.5]);
+    const both = (workers: number) =>
+      score(
+        'reward_model.judge.rubric=short is good',
+        'reward_model.judge.weight=4',
+        `custom_reward_function.path=${own}`,
+        `reward_model.num_workers=${workers}`,
+      );
+    const [together, one] = [await both(8), await both(1)];
+    expect(together[0]).toMatchObject({
+      score: 12,
+      extras: { function_score: 10, judge_score: 0.5, judge_reason: 'r' },
+    });
+    const pids = (scored: typeof one) => new Set(scored.map((sample) => sample.extras.pid)).size;
+    expect(pids(one)).toBe(1);
+    expect(pids(together)).toBe(Math.min(4, 8, availableParallelism()));
+    await expect(score()).rejects.toThrow(/reward_model\.judge\.rubric/);
+  } finally {
+    judge.closeAllConnections();
+    await new Promise((resolve) => judge.close(resolve));
+    await configureSharedSandbox({});
   }
 });
 

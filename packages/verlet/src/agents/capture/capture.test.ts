@@ -4,7 +4,14 @@ import { z } from 'zod';
 import type { Tokenizer } from '../../models/tokenizer/index.js';
 import { type Script, ScriptedEngine, tinyTokenizer } from '../testing/index.js';
 import type { ChatMessage, ToolSchema, Trajectory } from '../types.js';
-import { type CaptureSession, ContextOverflowError, Policy, runPrograms, withAgentName } from './index.js';
+import {
+  type AgentProgram,
+  type CaptureSession,
+  ContextOverflowError,
+  Policy,
+  runPrograms,
+  withAgentName,
+} from './index.js';
 
 let tokenizer: Tokenizer;
 let endTokenId: number;
@@ -402,6 +409,26 @@ describe('programs that fail', () => {
     expect(trajectories[2]!.rewardError).toContain('finite');
     expect(errors).toEqual(['row 0: broke', 'row 1: the program did not finish within 0.2 s', 'row 2: never asked']);
     expect(metrics).toMatchObject({ 'agent/program_errors': 3, 'agent/programs_without_calls': 1 });
+  });
+
+  it('because a conversation outgrew its limits are told from those that broke', async () => {
+    const small = new Policy({ engine, tokenizer, config: { responseLength: 30, maxPromptLength: 100 } });
+    const rows = ['long', 'longer'].map((content) => ({ prompt: [user(content)] }));
+    const program: AgentProgram = async (row, { session }) => {
+      const { content } = row.prompt[0]!;
+      if (content === 'long') await session.chat({ messages: row.prompt });
+      const endless = 'word '.repeat(200);
+      try {
+        const messages = content === 'long' ? [...row.prompt, assistant('Hello.'), user(endless)] : [user(endless)];
+        await session.chat({ messages });
+      } catch (error) {
+        throw new Error('my client failed', { cause: error });
+      }
+    };
+    script = () => 'Hello.';
+    const { trajectories, metrics } = await runPrograms(small, rows, program, { keepSilent: true });
+    expect(trajectories.map(({ endReason }) => endReason)).toEqual(['response_length', 'prompt_length']);
+    expect(metrics['agent/program_errors']).toBe(2);
   });
 
   it('cannot add to a rollout that is over', async () => {

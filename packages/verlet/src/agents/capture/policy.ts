@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { LanguageModelV3 } from '@ai-sdk/provider';
 import type { Engine, SamplingParams } from '../../rollout/types.js';
+import { TemplateCache } from '../chat-template.js';
 import { DeadlineError, messageOf, withDeadline } from '../deadline.js';
 import { agentMetrics } from '../metrics.js';
 import { applyReward, type RewardValue } from '../rewards.js';
@@ -10,6 +11,7 @@ import {
   type AgentConfigInput,
   type AgentRow,
   type ChatTokenizer,
+  type EndReason,
   resolveAgentConfig,
   type Trajectory,
 } from '../types.js';
@@ -49,12 +51,17 @@ export class Policy {
   }
 
   /** A recording for one rollout: what a server opens behind a base URL, or `run` fills in this process. */
-  openSession(identity: Partial<TrajectoryIdentity> = {}, sampling: SamplingParams = {}): CaptureSession {
+  openSession(
+    identity: Partial<TrajectoryIdentity> = {},
+    sampling: SamplingParams = {},
+    templateCache = new TemplateCache(),
+  ): CaptureSession {
     const { engine, tokenizer, config } = this.options;
     return new CaptureSession({
       engine,
       tokenizer,
       identity,
+      templateCache,
       config: { ...config, sampling: { ...config?.sampling, ...sampling } },
       gate: (signal) => this.passed(signal),
     });
@@ -136,9 +143,11 @@ export async function runPrograms(
   program: AgentProgram,
   options: ProgramOptions = {},
 ): Promise<ProgramBatch> {
-  const config = resolveAgentConfig(policy.options.config);
-  const groups = await mapConcurrently(rows, config.maxConcurrentTrajectories, (row, rowIndex) =>
-    runProgram(policy, row, rowIndex, program, config.trajectoryTimeoutSeconds, options),
+  const { maxConcurrentTrajectories, trajectoryTimeoutSeconds } = resolveAgentConfig(policy.options.config);
+  // Programs of one batch begin with the same prompts, tools and template.
+  const templateCache = new TemplateCache();
+  const groups = await mapConcurrently(rows, maxConcurrentTrajectories, (row, rowIndex) =>
+    runProgram({ policy, row, rowIndex, program, seconds: trajectoryTimeoutSeconds, templateCache }, options),
   );
   const trajectories = groups.flatMap((group) => group.trajectories);
   const failed = groups.filter(({ error }) => error !== undefined);
@@ -155,12 +164,17 @@ export async function runPrograms(
   };
 }
 
+interface ProgramRun {
+  policy: Policy;
+  row: AgentRow;
+  rowIndex: number;
+  program: AgentProgram;
+  seconds: number;
+  templateCache: TemplateCache;
+}
+
 async function runProgram(
-  policy: Policy,
-  row: AgentRow,
-  rowIndex: number,
-  program: AgentProgram,
-  seconds: number,
+  { policy, row, rowIndex, program, seconds, templateCache }: ProgramRun,
   { signal, agentName = 'program', keepSilent = false }: ProgramOptions,
 ): Promise<{ trajectories: Trajectory[]; isSilent: boolean; error?: string }> {
   const identity = {
@@ -171,7 +185,7 @@ async function runProgram(
     ...(row.uid === undefined ? {} : { uid: row.uid }),
     ...(row.data_source === undefined ? {} : { dataSource: row.data_source }),
   };
-  const session = policy.openSession(identity, row.sampling);
+  const session = policy.openSession(identity, row.sampling, templateCache);
   const finish = () => {
     const recorded = session.finish();
     const isSilent = recorded.length === 0;
@@ -185,12 +199,24 @@ async function runProgram(
     for (const trajectory of trajectories) score(trajectory, reward);
     return { trajectories, isSilent };
   } catch (error) {
-    const endReason = error instanceof DeadlineError ? 'timeout' : signal?.aborted ? 'abort' : 'error';
     const message = messageOf(error);
     const { trajectories, isSilent } = finish();
+    const endReason = signal?.aborted ? 'abort' : endReasonOf(error, isSilent);
     const failed = trajectories.map((trajectory): Trajectory => ({ ...trajectory, endReason, error: message }));
     return { trajectories: failed, isSilent, error: `row ${rowIndex}: ${message}` };
   }
+}
+
+/** A conversation that outgrew its limits is another thing than a defect of the program, whichever client reports it. */
+function endReasonOf(error: unknown, isSilent: boolean): EndReason {
+  if (error instanceof DeadlineError) return 'timeout';
+  for (let at = error, depth = 0; at instanceof Error && depth < 5; depth++) {
+    if ((at as { code?: unknown }).code === 'context_length_exceeded')
+      return isSilent ? 'prompt_length' : 'response_length';
+    // The AI SDK wraps what it tried again, others give a cause.
+    at = (at as { lastError?: unknown }).lastError ?? at.cause;
+  }
+  return 'error';
 }
 
 function score(trajectory: Trajectory, reward: unknown): void {

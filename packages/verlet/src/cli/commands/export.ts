@@ -26,7 +26,7 @@ export const command: CommandModule = {
           'float16',
         ]),
       )
-      .option('--max-shard-size <size>', 'largest weight file, as 5GB or 500MB', bytes, 5e9)
+      .option('--max-shard-size <size>', 'largest weight file, as 500MB (default: 5GB)', bytes)
       .option('--overwrite', 'replace what stands at the target')
       .addHelpText(
         'after',

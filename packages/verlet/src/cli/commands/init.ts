@@ -42,7 +42,11 @@ Files that are there already are never replaced: if one is in the way, nothing i
       if (!/\.(json|md|yaml)$/.test(file)) await copyFile(path.join(template, file), target);
       else {
         const text = await readFile(path.join(template, file), 'utf8');
-        await writeFile(target, text.replaceAll('{{name}}', name).replaceAll('{{version}}', version()));
+        const values: Record<string, string> = { name, ...dependencies() };
+        await writeFile(
+          target,
+          text.replaceAll(/\{\{(\w+)\}\}/g, (whole, key: string) => values[key] ?? whole),
+        );
       }
     }
     const inside = path.relative(process.cwd(), folder);
@@ -60,6 +64,13 @@ Files that are there already are never replaced: if one is in the way, nothing i
     return EXIT.ok;
   },
 };
+
+/** Packages that were installed are named by version; those of a checkout by their folders. */
+function dependencies(): { verlet: string; torch: string } {
+  const own = fileURLToPath(new URL('../../../', import.meta.url)).replace(/[\\/]$/, '');
+  if (own.split(path.sep).includes('node_modules')) return { verlet: version(), torch: version() };
+  return { verlet: `file:${own}`, torch: `file:${path.join(path.dirname(own), 'torch')}` };
+}
 
 /** npm leaves out files named .gitignore when it packs. */
 const targetName = (file: string): string => (file === 'gitignore' ? '.gitignore' : file);

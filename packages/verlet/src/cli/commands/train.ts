@@ -1,8 +1,11 @@
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
 import type { Command } from 'commander';
-import { batchPlan, renderBatchPlan } from '../../config/index.js';
+import { batchPlan, renderBatchPlan, UserError } from '../../config/index.js';
+import { WorkerError } from '../../controller/index.js';
 import { distill } from '../../trainer/distill/index.js';
 import { train } from '../../trainer/train.js';
-import type { CommandInvocation, CommandModule } from '../command.js';
+import { type CommandInvocation, type CommandModule, EXIT } from '../command.js';
 import { addConfigOptions, configFromCommandLine } from '../config-options.js';
 
 export const command: CommandModule = {
@@ -18,8 +21,11 @@ Examples:
                actor_rollout_ref.rollout.n=8 custom_reward_function.path=./reward.ts
   verlet train --config run.yaml trainer.total_epochs=3
   verlet train --config run.yaml --dry-run             what would run, and who set what
+  verlet train --config run.yaml distillation.enabled=true +distillation.teacher_models.big.model_path=./teacher
 
-Ctrl-C finishes the step, saves (when trainer.save_freq is set) and stops; the same command goes on from there.`,
+\`verlet config --template > run.yaml\` writes a file with every key and what it means.
+
+Ctrl-C finishes the step, saves and stops (again: stops at once); the same command goes on from there.`,
     );
   },
 
@@ -29,9 +35,21 @@ Ctrl-C finishes the step, saves (when trainer.save_freq is set) and stops; the s
     const { io, signal } = invocation;
     io.note(renderBatchPlan(batchPlan(composed.config)));
     const run = composed.config.distillation.enabled ? distill : train;
-    const result = await run({ config: composed.config, signal });
+    const result = await run({ config: composed.config, signal }).catch((error: unknown) => {
+      throw explained(error, composed.config.trainer.default_local_dir);
+    });
     if (result.interrupted) io.note(`stopped after step ${result.globalStep}; run the same command again to go on`);
     io.note(`run folder: ${result.runFolder}`);
-    return 0;
+    return result.interrupted ? EXIT.interrupted : EXIT.ok;
   },
 };
+
+/** A rank that was killed, hung or never came up is no defect of the program; what was saved before is not lost. */
+function explained(error: unknown, runFolder: string): unknown {
+  if (!(error instanceof WorkerError) || error.failure === 'threw') return error;
+  const latest = path.join(runFolder, 'latest_checkpointed_iteration.txt');
+  const next = existsSync(latest)
+    ? `the same command goes on after step ${readFileSync(latest, 'utf8').trim()}`
+    : 'nothing was saved yet (trainer.save_freq); the same command starts anew';
+  return new UserError(`${error.message}\nThe ranks were ended; ${next}`, { cause: error });
+}

@@ -39,6 +39,38 @@ const sandboxFusion = group(
   },
 );
 
+const OWN = { differs: 'not in verl' };
+
+const judge = group(
+  'A language model that grades responses by a rubric; without base_url there is none. With a reward function of your own beside it, both count.',
+  {
+    base_url: field(
+      optionalText,
+      null,
+      'OpenAI-compatible endpoint with its version, such as http://127.0.0.1:8000/v1.',
+      OWN,
+    ),
+    model: field(optionalText, null, 'Model to ask.', OWN),
+    rubric: field(optionalText, null, 'What a good response is, in words.', OWN),
+    rubric_path: field(optionalText, null, 'Text file that holds the rubric, instead of rubric.', OWN),
+    mode: field(
+      z.enum(['rubric', 'ranking']),
+      'rubric',
+      'Grade each response alone, or rank the responses to one prompt.',
+      OWN,
+    ),
+    weight: field(number, 1, 'What the grade, from 0 to 1, is multiplied by.', OWN),
+    show_reference: field(flag, false, 'Show the ground truth to the judge.', OWN),
+    api_key_env: field(optionalText, null, 'Environment variable that holds the key.', OWN),
+    temperature: field(nonNegative, 0, 'Sampling temperature of the judge.', OWN),
+    max_tokens: field(positiveInteger, 1024, 'Longest answer of the judge, in tokens.', OWN),
+    cache_path: field(optionalText, null, 'JSON-lines file that keeps grades between runs.', OWN),
+    max_concurrent: field(positiveInteger, 8, 'Requests at once.', OWN),
+    max_rpm: field(optionalNumber, null, 'Requests per minute.', OWN),
+    max_tpm: field(optionalNumber, null, 'Tokens per minute.', OWN),
+  },
+);
+
 const BY_TOKENS = 'passes are filled by tokens, up to forward_max_token_len_per_gpu';
 
 export const rewardModel = group('How responses are scored: by functions, and optionally by a learned model.', {
@@ -82,11 +114,10 @@ export const rewardModel = group('How responses are scored: by functions, and op
     'Weight of a reward channel (score, tool/NAME, interaction/NAME, ...); 1 where none is given.',
     { differs: 'not in verl' },
   ),
-  num_workers: inert(
+  num_workers: field(
     positiveInteger,
     8,
-    'Reward calls run side by side.',
-    'they all do; the limited manager has max_concurrent',
+    'Processes that run a Python reward file, threads of the prime manager and boxes of the code sandbox; at most one per core.',
   ),
   num_examine: inert(
     z.int().min(0),
@@ -111,6 +142,7 @@ export const rewardModel = group('How responses are scored: by functions, and op
   max_tpm: field(optionalNumber, null, 'limited manager: tokens per minute.'),
   estimated_tokens_per_request: field(positiveInteger, 2000, 'limited manager: tokens one call is taken for.'),
   sandbox_fusion: sandboxFusion,
+  judge,
   structure_format_score: field(fraction, 0, 'Search-R1: score of a well-formed trajectory without the right answer.'),
   final_format_score: field(fraction, 0, 'Search-R1: score of an answer in the right tags only.'),
   retrieval_score: field(fraction, 0, 'Search-R1: score for having retrieved the answer.'),
@@ -155,7 +187,7 @@ export const rewardModel = group('How responses are scored: by functions, and op
     freeForm,
     {},
     'Inference server of the reward model.',
-    'it runs in this process; call a server from a reward function',
+    'it runs in this process; a server is asked by judge',
   ),
   use_reward_loop: inert(flag, true, 'Score each trajectory as soon as it ends.', 'always so'),
   nccl_timeout: inert(integer, 600, 'Seconds before a collective fails.', 'use trainer.worker_timeout'),

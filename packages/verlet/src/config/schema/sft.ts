@@ -26,8 +26,6 @@ import { deviceFields, runFields } from './trainer.js';
 export const OBJECTIVES = ['sft', 'dpo', 'reward_model'] as const;
 const NOT_VERL = { differs: 'not in verl' };
 
-const ONE_DEVICE = 'fine-tuning runs on one device, in this process';
-
 const data = group('Examples: where they come from and how they become tokens.', {
   train_files: field(textOrList, MISSING, 'Training rows: one or several files, folders, globs or hf:// paths.'),
   val_files: field(optionalTextOrList, null, 'Validation rows; null does not validate.', {
@@ -65,7 +63,7 @@ const data = group('Examples: where they come from and how they become tokens.',
   chat_template: field(optionalText, null, "Jinja chat template to use instead of the tokenizer's."),
   shuffle: field(flag, true, 'Shuffle rows each epoch.', { differs: 'always so in verl' }),
   custom_cls: codeReference('A dataset class of your own'),
-  balance_dp_token: inert(flag, false, 'Give every rank the same number of tokens.', ONE_DEVICE),
+  balance_dp_token: inert(flag, false, 'Give every rank the same number of tokens.', 'always about so'),
   pad_mode: inert(
     z.enum(['right', 'no_padding', 'left_right']),
     'no_padding',
@@ -151,8 +149,13 @@ export const sftSchema = group('Fine-tuning on given answers or pairs of them: `
     ...deviceFields(),
     seed: field(integer, 1, 'Seed of shuffling and initialisation.'),
     max_ckpt_to_keep: field(optionalInteger, null, 'Checkpoints to keep; null or 0 keeps all.'),
-    launcher: inert(z.enum(['auto', 'inline', 'process', 'ray']), 'auto', 'What starts ranks.', ONE_DEVICE),
-    worker_timeout: inert(number.gt(0), 1800, 'Seconds a call to a rank may take before the run fails.', ONE_DEVICE),
+    launcher: field(
+      z.enum(['auto', 'inline', 'process', 'ray']),
+      'auto',
+      'What starts ranks: auto is process for several.',
+      NOT_VERL,
+    ),
+    worker_timeout: field(number.gt(0), 1800, 'Seconds a call to a rank may take before the run fails.', NOT_VERL),
   }),
   ulysses_sequence_parallel_size: sequenceParallel(),
   use_remove_padding: inert(flag, true, 'Pack sequences.', 'sequences are always packed'),

@@ -147,10 +147,9 @@ export class Channel {
     let bytes: Uint8Array[] = [];
     if (tensors.length > 0) {
       const total = tensors.reduce((sum, tensor) => sum + tensor.nbytes, 0);
-      if (this.sharedMemory && total >= this.sharedMemory.threshold) {
-        bulk.file = this.sharedMemory.put(tensors);
-        bulk.layouts = tensors.map(({ dtype, shape }) => ({ dtype, shape }));
-      } else
+      if (this.sharedMemory && total >= this.sharedMemory.threshold) bulk.file = this.sharedMemory.put(tensors);
+      if (bulk.file !== null) bulk.layouts = tensors.map(({ dtype, shape }) => ({ dtype, shape }));
+      else
         bytes = tensors.map((tensor) => {
           const { bytes, ...layout } = encodeTensor(tensor);
           bulk.layouts.push(layout);

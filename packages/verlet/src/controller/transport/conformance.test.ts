@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import type net from 'node:net';
+import { tmpdir } from 'node:os';
 import { Duplex } from 'node:stream';
-import { liveTensors, rand, tensor } from '@verlet/torch';
+import { liveTensors, rand, type Tensor, tensor } from '@verlet/torch';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataProto } from '../../protocol/index.js';
@@ -283,4 +284,23 @@ it('removes the folders of killed controllers', () => {
   expect(existsSync(dead.folder)).toBe(false);
   expect(existsSync(memory.folder)).toBe(true);
   memory.remove();
+});
+
+it('sends tensors through the socket while shared memory is full', async () => {
+  const full = new SharedMemory(tmpdir(), 0, () => {
+    throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
+  });
+  let got: number[] = [];
+  const pair = memoryPair({
+    handle: (_, [value]) => {
+      got = (value as Tensor).toArray() as number[];
+      (value as Tensor).dispose();
+    },
+  });
+  pair.near.sharedMemory = full;
+  const value = tensor([1, 2, 3]);
+  await pair.near.request('take', [value], { timeoutMs: 5000 });
+  value.dispose();
+  expect(got).toEqual([1, 2, 3]);
+  await pair.close();
 });

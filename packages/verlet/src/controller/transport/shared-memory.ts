@@ -16,6 +16,7 @@ export class SharedMemory {
     readonly folder: string,
     /** Below this many bytes a message goes through the socket. Above, copies of tensors would start libtorch's threads. */
     readonly threshold = 128 * 1024,
+    private readonly save: typeof saveSafetensors = saveSafetensors,
   ) {}
 
   /** A folder for the ranks of this controller; null where the system has no memory file system. */
@@ -28,14 +29,20 @@ export class SharedMemory {
     }
   }
 
-  put(tensors: readonly Tensor[]): string {
+  /** The name of the file that holds them now; null where memory is full (containers often have 64 MB of it). */
+  put(tensors: readonly Tensor[]): string | null {
     mkdirSync(this.folder, { recursive: true });
     const name = `${process.pid}-${this.sent++}.safetensors`;
-    saveSafetensors(
-      path.join(this.folder, name),
-      tensors.map((value, k): [string, Tensor] => [String(k), value]),
-    );
-    return name;
+    try {
+      this.save(
+        path.join(this.folder, name),
+        tensors.map((value, k): [string, Tensor] => [String(k), value]),
+      );
+      return name;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOSPC') return null;
+      throw error;
+    }
   }
 
   take(name: string, count: number): Tensor[] {

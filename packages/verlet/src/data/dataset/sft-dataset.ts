@@ -58,7 +58,13 @@ export class SftDataset {
       const column = needed.find((name) => numRows > 0 && !Object.hasOwn(schema, name));
       if (column === undefined) continue;
       await table.close();
-      throw new DataError(`there is no such column; the file has ${Object.keys(schema).join(', ')}`, {
+      const columns = Object.keys(schema);
+      const hint = multiturn
+        ? 'name it with data.multiturn.messages_key'
+        : columns.includes('messages')
+          ? 'for conversations set data.multiturn.enable=true'
+          : 'name prompt and answer with data.prompt_key and data.response_key';
+      throw new DataError(`there is no such column; the file has ${columns.join(', ')}. Please ${hint}`, {
         file: path,
         column,
       });

@@ -1,3 +1,4 @@
+import { UserError } from '../../config/index.js';
 import { EpochSampler, type SampleFeedback, type Sampler } from './sampler.js';
 
 /** What the loader takes items from. */
@@ -49,7 +50,7 @@ export class DataLoader<Item> {
     const { batchSize, shuffle = false, seed = 1, dropLast = false } = options;
     if (!Number.isInteger(batchSize) || batchSize < 1)
       throw new Error(`a batch needs at least one item, got ${batchSize}`);
-    if (source.length === 0) throw new Error('the dataset is empty');
+    if (source.length === 0) throw new UserError('the dataset is empty');
     this.batchSize = batchSize;
     this.dropLast = dropLast;
     this.sampler = options.sampler ?? new EpochSampler(source.length, shuffle ? { seed } : null);
@@ -97,7 +98,7 @@ export class DataLoader<Item> {
 
   private checkFillsBatch(): void {
     if (this.batchesPerEpoch > 0) return;
-    throw new Error(
+    throw new UserError(
       `an epoch has ${this.sampler.epochLength} items, fewer than one batch of ${this.batchSize}; lower ` +
         'data.train_batch_size or add data',
     );

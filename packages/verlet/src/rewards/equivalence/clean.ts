@@ -170,6 +170,8 @@ export function cleanAnswer(raw: string): CleanAnswer {
     )
     .trim()
     .replace(/[.,;]+$/, '')
+    // As calculators and programs write it; only a whole answer, for inside an expression the letter is a number of its own.
+    .replace(/^\s*([+-]?\d+(?:\.\d*)?)[eE]([+-]?\d+)\s*$/, '$1\\cdot 10^{$2}')
     .trim();
   const isPercent = /\\?%\s*$|\bpercent\ue000?$/.test(text);
   text = text.replace(/\s*(?:\\?%|\bpercent\ue000?)\s*$/, '');

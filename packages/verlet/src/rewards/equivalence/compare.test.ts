@@ -13,7 +13,7 @@ interface Pair {
 const readPairs = (name: string) =>
   JSON.parse(readFileSync(new URL(`../../../test/fixtures/${name}.json`, import.meta.url), 'utf8')) as Pair[];
 
-const pairs = [...readPairs('equivalence-pairs'), ...readPairs('equivalence-pairs-held-out')];
+const pairs = ['equivalence-pairs', 'equivalence-pairs-held-out', 'equivalence-pairs-fresh'].flatMap(readPairs);
 
 describe('labelled pairs', () => {
   test('there are enough of them, of both kinds', () => {

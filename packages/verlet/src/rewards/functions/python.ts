@@ -42,7 +42,8 @@ export async function loadPythonScorer(
 ): Promise<Scorer> {
   const processes = Array.from({ length: options.processes ?? 1 }, () => new PythonProcess(path, name, options));
   const description = await processes[0]!.start();
-  const queue = new WorkQueue(processes);
+  // The queue hands out the last one first: the process that runs already should be the first, the others start when needed.
+  const queue = new WorkQueue(processes.toReversed());
   const timeoutMs = (options.timeout_s ?? 300) * 1000;
   const call = async (inputs: readonly RewardInput[]): Promise<RewardResult[]> => {
     const fields = inputs.map((input) => fieldsFor(input, description.form, description.wants));

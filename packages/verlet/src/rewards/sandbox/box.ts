@@ -23,9 +23,6 @@ export interface BoxCommand {
 
 // Room for both outputs at their caps after JSON escaping, and for wire lines.
 const longestFrame = 64 << 20;
-/** The box stops a program by itself at its time limit; this long after it the host stops the box. */
-const graceMs = 1_500;
-
 interface Running {
   nonce: string;
   finish(result: SandboxResult, isDirty: boolean): void;
@@ -46,8 +43,10 @@ export class Box {
   jobsDone = 0;
   /** False after a kill, a fault or a program that left something behind: the pool then replaces the box. */
   isUsable = true;
+  /** Ended by itself while a program ran, or before it could: the result says `killed`, but whose fault it was is not known. */
+  wasLost = false;
   readonly #child: ChildProcess;
-  readonly #hasOwnDeadline: boolean;
+  readonly #graceMs: number;
   readonly #exited: Promise<void>;
   #running: Running | undefined;
   #pieces: Buffer[] = [];
@@ -55,8 +54,8 @@ export class Box {
   #complaints = '';
   #onReady: (() => void) | undefined;
 
-  private constructor(command: BoxCommand, hasOwnDeadline: boolean) {
-    this.#hasOwnDeadline = hasOwnDeadline;
+  private constructor(command: BoxCommand, graceMs: number) {
+    this.#graceMs = graceMs;
     this.#child = spawn(command.command, command.args, {
       env: command.env ?? {},
       cwd: '/',
@@ -85,8 +84,9 @@ export class Box {
     });
   }
 
-  static async start(command: BoxCommand, options: { hasOwnDeadline: boolean }): Promise<Box> {
-    const box = new Box(command, options.hasOwnDeadline);
+  /** `graceMs`: a box that keeps the time limit itself is stopped from outside only that long after it; 0 for one that does not. */
+  static async start(command: BoxCommand, options: { graceMs: number }): Promise<Box> {
+    const box = new Box(command, options.graceMs);
     let timer: NodeJS.Timeout | undefined;
     try {
       await Promise.race([
@@ -125,7 +125,7 @@ export class Box {
         this.kill();
         finish({ status, stdout: '', stderr: why, exitCode: null, durationMs: performance.now() - began }, true);
       };
-      const allowed = job.limits.timeoutMs + (this.#hasOwnDeadline ? graceMs : 0);
+      const allowed = job.limits.timeoutMs + this.#graceMs;
       const timer = setTimeout(() => stop('timeout', `stopped after ${job.limits.timeoutMs} ms`), allowed);
       const onAbort = () => stop('killed', 'stopped by the caller');
       const finish = (result: SandboxResult, isDirty: boolean) => {
@@ -140,7 +140,7 @@ export class Box {
       this.#running = { nonce, finish, onWire };
       if (signal?.aborted) return onAbort();
       signal?.addEventListener('abort', onAbort, { once: true });
-      if (!this.isUsable) return stop('killed', 'the box is gone');
+      if (!this.isUsable) return this.#fail('it was gone already');
       this.#write({ ...job, nonce });
     });
   }
@@ -181,6 +181,7 @@ export class Box {
   }
 
   #fail(why: string): void {
+    if (this.#running) this.wasLost = true;
     this.isUsable = false;
     const stderr = `the program took its box down (${why}) ${this.#complaints}`.trim();
     this.#running?.finish({ status: 'killed', stdout: '', stderr, exitCode: null, durationMs: 0 }, true);

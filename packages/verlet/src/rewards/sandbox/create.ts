@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { Box } from './box.js';
-import { bubblewrapCommand } from './bubblewrap/command.js';
+import { bubblewrapCommand, bubblewrapGraceMs } from './bubblewrap/command.js';
 import { type BubblewrapProbe, probeBubblewrap } from './bubblewrap/probe.js';
 import { type Engine, resolveLimits, runProgram } from './engine.js';
 import { BoxPool } from './pool.js';
@@ -60,10 +60,8 @@ export async function createSandbox(options: SandboxOptions = {}): Promise<Sandb
     if (known) return known;
     if (level === 'none') throw refusal(description, [language]);
     const start = starter(level, language, probe, defaults);
-    const isPyodide = level === 'wasm' && language === 'python';
     const size = options.size ?? availableParallelism();
-    // Pyodide keeps state that only a new process clears, and a new process costs seconds: fewer and shorter-lived boxes.
-    const pool = { size, programsPerBox: options.programsPerBox ?? (isPyodide ? 100 : 500), start };
+    const pool = { size, programsPerBox: options.programsPerBox ?? 500, start };
     const engine = { programs: new BoxPool(pool), checkers: new BoxPool(pool) };
     pools.push(engine.programs, engine.checkers);
     engines.set(key, engine);
@@ -92,10 +90,11 @@ export async function createSandbox(options: SandboxOptions = {}): Promise<Sandb
 function starter(level: SandboxLevel, language: Language, probe: BubblewrapProbe | undefined, limits: Limits) {
   if (level === 'bubblewrap' && probe?.options) {
     const command = bubblewrapCommand(probe.options);
-    return () => Box.start(command, { hasOwnDeadline: true });
+    return () => Box.start(command, { graceMs: bubblewrapGraceMs });
   }
-  if (language === 'python') return () => Box.start(pyodideCommand(limits.memoryMb), { hasOwnDeadline: false });
-  return () => Box.start(quickjsCommand(), { hasOwnDeadline: true });
+  if (language === 'python') return () => Box.start(pyodideCommand(limits.memoryMb), { graceMs: 0 });
+  // QuickJS looks at the clock between its own instructions; one long native call is ended from outside.
+  return () => Box.start(quickjsCommand(), { graceMs: 1_500 });
 }
 
 async function survey(options: SandboxOptions): Promise<{ description: SandboxDescription; probe?: BubblewrapProbe }> {
@@ -112,11 +111,9 @@ async function survey(options: SandboxOptions): Promise<{ description: SandboxDe
     if (probe?.options && (language === 'python' || probe.runsNode)) {
       const user = probe.options.uid === undefined ? 'a user namespace' : `uid ${probe.options.uid}`;
       const runtime = language === 'python' ? probe.options.python : probe.options.node;
-      return {
-        level: 'bubblewrap',
-        detail: `${probe.version}, ${runtime}, in ${user}, no network, no files of yours`,
-        reasons,
-      };
+      const slow = language === 'javascript' && probe.slowNode ? `; one Node start per program: ${probe.slowNode}` : '';
+      const detail = `${probe.version}, ${runtime}, in ${user}, no network, no files of yours${slow}`;
+      return { level: 'bubblewrap', detail, reasons };
     }
     const library = language === 'python' ? 'pyodide' : 'quickjs-emscripten';
     if (level === 'bubblewrap')

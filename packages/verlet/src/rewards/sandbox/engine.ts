@@ -24,12 +24,33 @@ export function resolveLimits(...layers: (Partial<Limits> | undefined)[]): Limit
   return limits;
 }
 
-export function runProgram(engine: Engine, program: Program, limits: Limits): Promise<SandboxResult> {
-  return engine.programs.use((box) => {
-    if (program.tests !== undefined) return engine.checkers.use((checker) => runTests(box, checker, program, limits));
-    if (program.call) return runCall(box, program, program.call, limits);
+/**
+ * A box that ends by itself gives no verdict: something else may have ended it (the machine out of memory, an earlier program).
+ * The program gets one more, new box; one that takes that down too is to blame.
+ */
+export async function runProgram(engine: Engine, program: Program, limits: Limits): Promise<SandboxResult> {
+  const first = await runOnce(engine, program, limits);
+  if (!first.wasLost || engine.programs.isClosed) return first.result;
+  return (await runOnce(engine, program, limits)).result;
+}
+
+async function runOnce(
+  engine: Engine,
+  program: Program,
+  limits: Limits,
+): Promise<{ result: SandboxResult; wasLost: boolean }> {
+  return engine.programs.use(async (box) => {
+    if (program.tests !== undefined) {
+      return engine.checkers.use(async (checker) => {
+        const result = await runTests(box, checker, program, limits);
+        return { result, wasLost: box.wasLost || checker.wasLost };
+      });
+    }
     const { language, code, stdin } = program;
-    return box.execute({ mode: 'script', language, code, stdin, limits });
+    const result = program.call
+      ? await runCall(box, program, program.call, limits)
+      : await box.execute({ mode: 'script', language, code, stdin, limits });
+    return { result, wasLost: box.wasLost };
   });
 }
 

@@ -151,6 +151,29 @@ open('/proc/1/mem', 'r+b').write(b'x')`,
     code: 'import os\nfor pid in (1, os.getppid(), -1):\n  try: os.kill(pid, 19)\n  except OSError: pass\nprint(0)',
   },
   {
+    name: 'taking the limits of the others away',
+    onlyBubblewrap: true,
+    code: `import os, resource
+for name in os.listdir('/proc'):
+  if not name.isdigit() or int(name) == os.getpid(): continue
+  for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_DATA, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE):
+    try: resource.prlimit(int(name), kind, (0, 0))
+    except OSError: pass
+  try: os.setpriority(os.PRIO_PROCESS, int(name), 19); os.sched_setaffinity(int(name), {0})
+  except OSError: pass
+print(0)`,
+  },
+  {
+    name: 'shared memory for the next one',
+    onlyBubblewrap: true,
+    code: `import ctypes
+print(0 if ctypes.CDLL(None).shmget(1234, 4096, 0o1666) >= 0 else 4)`,
+  },
+  {
+    name: 'locking the scratch folder',
+    code: 'import os\nos.mkdir("/tmp/a")\nopen("/tmp/a/b", "w").close()\nos.chmod("/tmp/a", 0)\nos.chmod("/tmp", 0)\nprint(0)',
+  },
+  {
     name: 'threads',
     onlyBubblewrap: true,
     code: 'import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(60,)).start()',
@@ -245,6 +268,18 @@ process.exit(0);`,
     name: 'threads',
     onlyBubblewrap: true,
     code: "const { Worker } = require('worker_threads'); for (;;) new Worker('for(;;);', { eval: true });",
+  },
+  {
+    name: 'opening the debugger of the process it was forked from',
+    onlyBubblewrap: true,
+    code: `for (const pid of [1, 2, 3, 4, process.ppid]) try { process.kill(pid, 'SIGUSR1'); } catch {}
+setTimeout(() => require('http').get('http://127.0.0.1:9229/json/list', () => console.log(4)).on('error', (error) => console.log(error.code)), 200);`,
+  },
+  {
+    name: 'spoiling the built-in objects',
+    code: `Object.prototype.toString = Array.prototype.map = String.prototype.split = JSON.parse = JSON.stringify = () => { throw 0; };
+Object.defineProperty(Object.prototype, 'limits', { get() { throw 0; } }); globalThis.Buffer = globalThis.Promise = undefined;
+for (const key of Object.keys(require('fs'))) try { require('fs')[key] = undefined; } catch {}`,
   },
   { name: 'replacing the console', code: 'console.log = () => {}; process.stdout.write = () => true; console.log(4);' },
 ];

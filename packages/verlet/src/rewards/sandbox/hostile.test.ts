@@ -95,10 +95,10 @@ function suite(level: SandboxLevel, language: Language) {
       expect(existsSync(join(folder, 'written'))).toBe(false);
       const after = { code: honest[language].script };
       expect(await score(after, { timeoutMs: 20_000 })).toBe(1);
-      // What is left is what an idle sandbox has: per box the bubblewrap process, the zygote and its waiting child.
+      // What is left is what an idle sandbox has: per box bubblewrap, the zygote, its two servers and a waiting child.
       await expect
         .poll(() => descendants().length, { timeout: 10_000 })
-        .toBeLessThanOrEqual(level === 'bubblewrap' ? 6 : 2);
+        .toBeLessThanOrEqual(level === 'bubblewrap' ? 10 : 2);
     });
   }
 }

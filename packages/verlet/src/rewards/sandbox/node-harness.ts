@@ -123,13 +123,16 @@ function runJob(job, port) {
 }
 `;
 
-/** For `node -e` inside the box. Descriptors 3 and 4 are the wire; 5 holds the job. */
+/**
+ * For `node -e` inside the box. Descriptors 3 and 4 are the wire. With the argument `fork` this is the warm Node: it loads what
+ * programs load, then waits in `serve`, and only its forked children go on from there. Without, one program runs and
+ * descriptor 5 holds its job.
+ */
 export const nodeHarness = String.raw`
 const fs = require('fs'), Module = require('module'), util = require('util');
 const nativeRead = fs.readSync, nativeWrite = fs.writeSync, nativeExit = process.reallyExit.bind(process);
 ${javascriptHarness}
-let rest = fs.readFileSync(5);
-fs.closeSync(5);
+let rest = Buffer.alloc(0), isEsm = false, job;
 const port = {
   require,
   receive() {
@@ -154,11 +157,52 @@ const port = {
     main.filename = '/tmp/main.js';
     main.paths = [];
     process.mainModule = require.main = main;
+    if (job.mode === 'script') return main._compile(code, main.filename);
     main._compile(code + '\n;module.__lookup = (__name) => { try { return [true, eval(__name)]; } catch (error) { if (error instanceof ReferenceError) return [false]; throw error; } };', main.filename);
     return main.__lookup;
   },
 };
-const job = JSON.parse(port.receive());
-runJob(job, port);
-if (job.mode !== 'script') nativeExit(0);
+if (process.argv[1] === 'fork') {
+  delete process.env.LD_PRELOAD;
+  const library = { exports: {} };
+  process.dlopen(library, '/proc/self/fd/6');
+  for (const name of ['assert', 'buffer', 'events', 'os', 'path', 'readline', 'readline/promises', 'stream', 'string_decoder', 'timers', 'tty', 'net', 'vm']) require(name);
+  job = { mode: 'script' };
+  port.load('"use strict"; new Map([[1, [2n]]]).get(1).toString();');
+  new console.Console(new (require('stream').Writable)({ write(chunk, encoding, done) { done(); } })).log('%s', 1, { warm: [new Map()] });
+  const pid = library.exports.serve();
+  Object.defineProperty(process, 'pid', { value: pid, writable: false, enumerable: true, configurable: true });
+  const { leave } = library.exports, emit = process.emit;
+  process.reallyExit = (code) => leave(code | 0);
+  // A program that came to its end has said everything: pipes are written synchronously. An error is still to be printed.
+  let isAtEnd = false;
+  process.emit = function (event, ...rest) {
+    if (event === 'beforeExit') isAtEnd = process.listenerCount(event) === 0;
+    const answer = emit.call(this, event, ...rest);
+    if (event === 'exit' && isAtEnd && !isEsm) leave((process.exitCode ?? rest[0]) | 0);
+    return answer;
+  };
+} else {
+  rest = fs.readFileSync(5);
+  fs.closeSync(5);
+}
+const first = port.receive();
+if (first === null) nativeExit(0);
+job = JSON.parse(first);
+process.argv[1] = '/tmp/main.js';
+// What the compiler says to import, export and top-level await. As 'node main.mjs' would, such a program runs as a module.
+const isModule = (error) => error.code === 'ERR_REQUIRE_ASYNC_MODULE' || error instanceof SyntaxError && /import statement outside a module|Unexpected token 'export'|import\.meta' outside a module|await is only valid in async functions and the top level/.test(error.message);
+if (job.mode === 'script') {
+  fs.closeSync(3);
+  fs.closeSync(4);
+  try { runJob(job, port); } catch (error) {
+    if (!(error instanceof Error && isModule(error))) throw error;
+    isEsm = true;
+    fs.writeFileSync('/tmp/main.mjs', job.code);
+    import('/tmp/main.mjs');
+  }
+} else {
+  runJob(job, port);
+  nativeExit(0);
+}
 `;

@@ -20,6 +20,10 @@ export class BoxPool {
     this.#options = options;
   }
 
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
   async use<T>(work: (box: Box) => Promise<T>): Promise<T> {
     if (this.#taken >= this.#options.size) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     else this.#taken += 1;

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
@@ -142,6 +142,47 @@ test('statuses say which limit was hit', async () => {
   expect(await status('print("x" * 10 ** 6)', { outputBytes: 1_000 })).toBe('output-limit');
   await expect(sandbox.run({ language: 'python', code: '', limits: { timeoutMs: -1 } })).rejects.toThrow(/timeoutMs/);
   await expect(sandbox.run({ language: 'ruby' as 'python', code: '' })).rejects.toThrow(/ruby/);
+  await sandbox.close();
+});
+
+test('a Python program in WebAssembly finds the interpreter as it was at the start, whatever the one before did', async () => {
+  const sandbox = await createSandbox({ level: 'wasm', size: 1, limits: { timeoutMs: 60_000 } });
+  const changes = `import builtins, json, decimal, sys, os, random, collections
+builtins.len = lambda value: 7
+json.dumps = json.JSONEncoder.encode = lambda *rest: 'spoilt'
+collections.Counter.most_common = None
+decimal.getcontext().prec = 3
+random.seed(1)
+sys.setrecursionlimit(60)
+sys.path.insert(0, '/tmp')
+os.environ['LEFT'] = 'x'
+os.mkdir('/tmp/folder')
+handle = open('/tmp/folder/json.py', 'w')
+handle.write('1/0')
+print(len([]))`;
+  const look = `import json, decimal, sys, os, collections
+print(json.dumps([len([1]), decimal.getcontext().prec, sys.getrecursionlimit() > 60, os.listdir('/tmp'), os.environ.get('LEFT'),
+  collections.Counter('aab').most_common(1), '/tmp' in sys.path]))`;
+  const stdout = async (code: string) => (await sandbox.run({ language: 'python', code })).stdout;
+  const before = await stdout(look);
+  expect(before).toBe('[1, 28, true, [], null, [["a", 2]], false]\n');
+  for (let round = 0; round < 3; round += 1) {
+    expect(await stdout(changes)).toBe('7\n');
+    expect(await stdout(look)).toBe(before);
+  }
+  await sandbox.close();
+});
+
+test.skipIf(process.platform !== 'linux')('a box that something else ends costs its program nothing', async () => {
+  const sandbox = await createSandbox({ size: 1, limits: { timeoutMs: 60_000 } });
+  const children = () =>
+    readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number);
+  const before = new Set(children());
+  const running = sandbox.run({ language: 'python', code: 'import time\ntime.sleep(1)\nprint("through")' });
+  await expect.poll(() => children().filter((pid) => !before.has(pid)).length, { timeout: 20_000 }).toBe(1);
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  for (const pid of children()) if (!before.has(pid)) process.kill(pid, 'SIGKILL');
+  expect(await running).toMatchObject({ status: 'ok', stdout: 'through\n' });
   await sandbox.close();
 });
 

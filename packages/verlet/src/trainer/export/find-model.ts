@@ -21,6 +21,10 @@ export async function findModel(nameOrPath: string, base?: string): Promise<Foun
   if (!existsSync(start)) return { folder: await resolveModel(nameOrPath), adapter: null };
   const folder = await innermost(path.resolve(start));
   if (!existsSync(path.join(folder, 'adapter_config.json'))) {
+    if (await isRun(folder))
+      throw new UserError(
+        `${start} is a run without a checkpoint: it ended before it saved one, or trainer.save_freq is not set`,
+      );
     if (existsSync(path.join(folder, 'config.json'))) return { folder, adapter: null };
     throw new UserError(
       `${start} holds no model: there is no config.json, no adapter_config.json and no checkpoint (global_step_N) in it`,
@@ -31,6 +35,16 @@ export async function findModel(nameOrPath: string, base?: string): Promise<Foun
   if (found.adapter)
     throw new UserError(`${folder}: the adapter's base ${name} is an adapter itself; merge that one first`);
   return { folder: found.folder, adapter: folder };
+}
+
+/** A run keeps its configuration under the name that a model's has. */
+async function isRun(folder: string): Promise<boolean> {
+  try {
+    const config = JSON.parse(await readFile(path.join(folder, 'config.json'), 'utf8')) as Record<string, unknown>;
+    return 'trainer' in config && !('model_type' in config);
+  } catch {
+    return false;
+  }
 }
 
 async function innermost(folder: string): Promise<string> {

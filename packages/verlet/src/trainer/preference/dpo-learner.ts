@@ -2,11 +2,10 @@ import type { SftConfig } from '../../config/index.js';
 import { loadWeights } from '../../models/checkpoint.js';
 import { loraOf } from '../../models/lora.js';
 import { CausalLM } from '../../models/transformer.js';
-import { type CheckpointParts, loadParts, saveParts } from '../../workers/checkpoint-parts.js';
 import { configOf } from '../../workers/model-source.js';
-import type { Learner, Validation } from '../sft/learner.js';
+import { type Learner, ModelLearner, type Validation } from '../sft/learner.js';
 import { cutMicroBatches } from '../sft/micro-batches.js';
-import { loadTrainable, type ModelSource, placementOf, saveTrained, trainedParts } from '../sft/model.js';
+import { loadTrainable, type ModelSource, placementOf, saveTrained } from '../sft/model.js';
 import { createOptimizer, type ScheduledOptimizer, schedule } from '../sft/optimizer.js';
 import { mean } from '../statistics.js';
 import { preferenceLoss } from './losses.js';
@@ -27,15 +26,17 @@ interface PairOutcome {
  * Direct preference optimisation: prefer the chosen answer more than the reference does. The reference is the model as it
  * was: a frozen copy, or with an adapter that starts from nothing the same model without it.
  */
-export class DpoLearner implements Learner<PairItem> {
+export class DpoLearner extends ModelLearner<CausalLM> implements Learner<PairItem> {
   private constructor(
-    private readonly config: SftConfig,
+    config: SftConfig,
     private readonly settings: PreferenceSettings,
-    private readonly source: ModelSource,
-    readonly model: CausalLM,
+    source: ModelSource,
+    model: CausalLM,
     private readonly reference: CausalLM | null,
-    private readonly optim: ScheduledOptimizer,
-  ) {}
+    optim: ScheduledOptimizer,
+  ) {
+    super(config, source, model, optim);
+  }
 
   static async create(
     config: SftConfig,
@@ -124,24 +125,12 @@ export class DpoLearner implements Learner<PairItem> {
     return cutMicroBatches(items, pairLength, this.config.data);
   }
 
-  private get parts(): CheckpointParts {
-    const { model, source } = this;
-    return trainedParts(model, this.optim.optimizer, this.config.model.partial_pretrain, (folder) =>
-      saveTrained(folder, model, source),
-    );
+  protected saveModel(folder: string): Promise<void> {
+    return saveTrained(folder, this.model, this.source);
   }
 
-  saveCheckpoint(folder: string): Promise<void> {
-    return saveParts(folder, this.config.checkpoint, this.parts);
-  }
-
-  loadCheckpoint(folder: string): Promise<void> {
-    return loadParts(folder, 'checkpoint', this.config.checkpoint, this.parts);
-  }
-
-  close(): void {
-    this.optim.optimizer.dispose();
-    this.model.dispose();
+  override close(): void {
+    super.close();
     this.reference?.dispose();
   }
 }

@@ -5,11 +5,10 @@ import { PackedAttention } from '../../models/attention.js';
 import { loadWeights } from '../../models/checkpoint.js';
 import { saveValueModel, ValueModel } from '../../models/value-model.js';
 import { adaptModel } from '../../workers/adapters.js';
-import { type CheckpointParts, loadParts, saveParts } from '../../workers/checkpoint-parts.js';
 import { configOf } from '../../workers/model-source.js';
-import type { Learner, Validation } from '../sft/learner.js';
+import { type Learner, ModelLearner, type Validation } from '../sft/learner.js';
 import { cutMicroBatches } from '../sft/micro-batches.js';
-import { asUserError, type ModelSource, placementOf, saveTemplate, trainedParts } from '../sft/model.js';
+import { asUserError, type ModelSource, placementOf, saveTemplate } from '../sft/model.js';
 import { createOptimizer, type ScheduledOptimizer, schedule } from '../sft/optimizer.js';
 import { mean } from '../statistics.js';
 import { pairLength } from './dpo-learner.js';
@@ -22,14 +21,16 @@ interface PairScores extends RankingLoss {
   scores: [chosen: number, rejected: number];
 }
 
-export class RewardModelLearner implements Learner<PairItem> {
+export class RewardModelLearner extends ModelLearner<ValueModel> implements Learner<PairItem> {
   private constructor(
-    private readonly config: SftConfig,
+    config: SftConfig,
     private readonly settings: PreferenceSettings,
-    private readonly source: ModelSource,
-    readonly model: ValueModel,
-    private readonly optim: ScheduledOptimizer,
-  ) {}
+    source: ModelSource,
+    model: ValueModel,
+    optim: ScheduledOptimizer,
+  ) {
+    super(config, source, model, optim);
+  }
 
   static async create(
     config: SftConfig,
@@ -147,26 +148,11 @@ export class RewardModelLearner implements Learner<PairItem> {
     return cutMicroBatches(items, pairLength, this.config.data);
   }
 
-  private get parts(): CheckpointParts {
-    const { model, source, optim } = this;
-    return trainedParts(model, optim.optimizer, this.config.model.partial_pretrain, async (folder) => {
-      await saveValueModel(model, folder, { kind: 'sequence', padTokenId: this.padTokenId });
-      await source.tokenizer.save(folder);
-      await saveTemplate(folder, source);
-    });
-  }
-
-  saveCheckpoint(folder: string): Promise<void> {
-    return saveParts(folder, this.config.checkpoint, this.parts);
-  }
-
-  loadCheckpoint(folder: string): Promise<void> {
-    return loadParts(folder, 'checkpoint', this.config.checkpoint, this.parts);
-  }
-
-  close(): void {
-    this.optim.optimizer.dispose();
-    this.model.dispose();
+  protected async saveModel(folder: string): Promise<void> {
+    const { model, source } = this;
+    await saveValueModel(model, folder, { kind: 'sequence', padTokenId: this.padTokenId });
+    await source.tokenizer.save(folder);
+    await saveTemplate(folder, source);
   }
 }
 

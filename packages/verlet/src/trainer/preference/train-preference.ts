@@ -15,6 +15,7 @@ import { type PreferenceSettings, preferenceSettings } from './settings.js';
 export async function trainPreference(options: RunOptions): Promise<RunResult> {
   const { config } = options;
   const settings = preferenceSettings(config);
+  checkOneDevice(config.trainer);
   const source = await openModelSource(config);
   const train = await openPairs(config, settings, source, 'train');
   let validation: PairDataset | null = null;
@@ -31,6 +32,15 @@ export async function trainPreference(options: RunOptions): Promise<RunResult> {
     await train.close();
     await validation?.close();
   }
+}
+
+function checkOneDevice({ nnodes, n_gpus_per_node }: SftConfig['trainer']): void {
+  if (nnodes * n_gpus_per_node > 1)
+    throw new UserError(
+      `trainer.nnodes=${nnodes} and trainer.n_gpus_per_node=${n_gpus_per_node} ask for ${nnodes * n_gpus_per_node} ` +
+        'devices; learning from pairs runs on one. Set both to 1',
+      { exitCode: 2 },
+    );
 }
 
 async function openPairs(

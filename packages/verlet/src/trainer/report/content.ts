@@ -133,7 +133,7 @@ function modelFolder(checkpoint: string): string {
 }
 
 function commands(
-  { runFolder, best, validationFile, rewardFile }: RunHistory,
+  { runFolder, best, validationFile, rewardFile, isRewardModel }: RunHistory,
   bestFolder: string | null,
 ): [string, string][] {
   const word = (text: string): string => (/^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
@@ -142,6 +142,10 @@ function commands(
   const model = word(bestFolder);
   const reward = rewardFile ? ` custom_reward_function.path=${word(rewardFile)}` : '';
   const checkpoint = word(path.join(runFolder, `global_step_${best.step}`));
+  if (isRewardModel) {
+    const scored = `reward_model.enable=true reward_model.model.path=${model}`;
+    return [[`verlet train --config run.yaml ${scored}`, 'train a policy that it scores'], look];
+  }
   return [
     [`verlet chat ${model}`, 'talk to it'],
     [`verlet serve ${model}`, 'serve it to OpenAI clients'],

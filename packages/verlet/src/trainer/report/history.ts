@@ -17,6 +17,8 @@ export interface RunHistory {
   /** Held-out rows and reward function of the run, as configured. */
   validationFile: string | null;
   rewardFile: string | null;
+  /** Whether the run trains a model that scores answers instead of giving them. */
+  isRewardModel: boolean;
 }
 
 export function readHistory(runFolder: string): RunHistory {
@@ -38,20 +40,25 @@ export function readHistory(runFolder: string): RunHistory {
     best: bestCheckpoint(runFolder, records, checkpoints),
     first: readExamples(runFolder, 'first'),
     last: readExamples(runFolder, 'last'),
-    ...configuredFiles(runFolder),
+    ...configured(runFolder),
   };
 }
 
-function configuredFiles(runFolder: string): Pick<RunHistory, 'validationFile' | 'rewardFile'> {
+function configured(runFolder: string): Pick<RunHistory, 'validationFile' | 'rewardFile' | 'isRewardModel'> {
   try {
     const config = JSON.parse(readFileSync(path.join(runFolder, 'config.json'), 'utf8')) as {
       data?: { val_files?: string | string[] | null };
       custom_reward_function?: { path?: string | null };
+      objective?: { name?: string };
     };
     const files = [config.data?.val_files ?? []].flat();
-    return { validationFile: files[0] ?? null, rewardFile: config.custom_reward_function?.path ?? null };
+    return {
+      validationFile: files[0] ?? null,
+      rewardFile: config.custom_reward_function?.path ?? null,
+      isRewardModel: config.objective?.name === 'reward_model',
+    };
   } catch {
-    return { validationFile: null, rewardFile: null };
+    return { validationFile: null, rewardFile: null, isRewardModel: false };
   }
 }
 

@@ -2,12 +2,11 @@
  * The loop of everything that learns from a fixed set of examples: batches in a seeded order, one optimiser step each,
  * validation, checkpoints, metrics. What the loss is, the learner knows.
  */
-import { mkdir, writeFile } from 'node:fs/promises';
-import path from 'node:path';
 import { type SftConfig, UserError } from '../../config/index.js';
 import { DataLoader, type ItemSource } from '../../data/index.js';
 import { type Checkpointed, Checkpoints } from '../checkpoints.js';
 import { reportTracker } from '../report/index.js';
+import { openRunFolder } from '../run-folder.js';
 import { wantsLiveView } from '../trackers/create.js';
 import { createTrackers, type Tracker, type TrackerSet } from '../trackers/index.js';
 import { LossConsole } from './console.js';
@@ -42,7 +41,6 @@ export interface FineTuneParts<Item> {
 export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<Item>): Promise<RunResult> {
   const { config, signal } = options;
   const { trainer: settings, data } = config;
-  checkOneDevice(settings);
   if (parts.train.length < data.train_batch_size)
     throw new UserError(
       `there are ${parts.train.length} training examples, fewer than data.train_batch_size=${data.train_batch_size}; ` +
@@ -56,8 +54,7 @@ export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<I
     dropLast: true,
   });
   const totalSteps = settings.total_training_steps ?? loader.batchesPerEpoch * settings.total_epochs;
-  const runFolder = settings.default_local_dir;
-  await mkdir(runFolder, { recursive: true });
+  const runFolder = await openRunFolder(config);
   const learner = await parts.createLearner(totalSteps);
   const checkpoints = stepCheckpoints(settings, learner, loader);
   const trackers = trackersOf(options, runFolder, totalSteps);
@@ -68,12 +65,11 @@ export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<I
     state.globalStep = await checkpoints.resume(state);
     await trackers.start(state.globalStep);
     if (state.globalStep > 0) options.write?.(`going on after step ${state.globalStep}`);
-    await writeFile(path.join(runFolder, 'config.json'), `${JSON.stringify(config, null, 2)}\n`);
     while (state.globalStep < totalSteps && !result.interrupted) {
       const started = performance.now();
       const epoch = loader.epochIndex;
       const items = await loader.next();
-      const metrics = learner.step(items, state.globalStep);
+      const metrics = await learner.step(items, state.globalStep);
       state.globalStep++;
       const seconds = (performance.now() - started) / 1000;
       metrics['train/epoch'] = epoch;
@@ -96,7 +92,7 @@ export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<I
     return result;
   } finally {
     await trackers.finish(outcome);
-    learner.close();
+    await learner.close();
   }
 }
 
@@ -129,22 +125,14 @@ function stepCheckpoints<Item>(settings: SftConfig['trainer'], learner: Learner<
   return new Checkpoints({ ...settings, max_actor_ckpt_to_keep: settings.max_ckpt_to_keep }, [member], loader);
 }
 
-function checkOneDevice({ nnodes, n_gpus_per_node }: SftConfig['trainer']): void {
-  if (nnodes * n_gpus_per_node > 1)
-    throw new UserError(
-      `trainer.nnodes=${nnodes} and trainer.n_gpus_per_node=${n_gpus_per_node} ask for ${nnodes * n_gpus_per_node} ` +
-        'devices; fine-tuning runs on one. Set both to 1',
-      { exitCode: 2 },
-    );
-}
-
 /** A batch at a time, so that a held-out set of any size fits. */
 async function validate<Item>(learner: Learner<Item>, source: ItemSource<Item>, batchSize: number) {
   const sums: Record<string, number> = {};
   let total = 0;
   for (let start = 0; start < source.length; start += batchSize) {
     const size = Math.min(batchSize, source.length - start);
-    const { metrics, weight } = learner.validate(await source.items(Array.from({ length: size }, (_, k) => start + k)));
+    const items = await source.items(Array.from({ length: size }, (_, k) => start + k));
+    const { metrics, weight } = await learner.validate(items);
     for (const [name, value] of Object.entries(metrics)) sums[name] = (sums[name] ?? 0) + value * weight;
     total += weight;
   }

@@ -1,30 +1,35 @@
 import type { SftConfig } from '../../config/index.js';
 import type { SftItem } from '../../data/index.js';
 import type { CausalLM } from '../../models/transformer.js';
-import { type CheckpointParts, loadParts, saveParts } from '../../workers/checkpoint-parts.js';
+import type { WorkerContext } from '../../workers/context.js';
+import { acrossRanks, type UpdateOptions } from '../../workers/optimizer-step.js';
 import { learntTokens, type SupervisedExample, supervisedLoss, supervisedStep } from '../../workers/supervised.js';
-import type { Learner, Validation } from './learner.js';
+import { type Learner, ModelLearner, type Validation } from './learner.js';
 import { cutMicroBatches } from './micro-batches.js';
-import { loadTrainable, type ModelSource, saveTrained, trainedParts } from './model.js';
-import { createOptimizer, type ScheduledOptimizer, schedule } from './optimizer.js';
+import { loadTrainable, type ModelSource, saveTrained } from './model.js';
+import { createOptimizer, schedule } from './optimizer.js';
 
 /** Raises the likelihood of the learned tokens of every example. */
-export class SftLearner implements Learner<SftItem> {
-  private constructor(
-    private readonly config: SftConfig,
-    private readonly source: ModelSource,
-    readonly model: CausalLM,
-    private readonly optim: ScheduledOptimizer,
-  ) {}
+export class SftLearner extends ModelLearner<CausalLM> implements Learner<SftItem> {
+  private ranks: Pick<UpdateOptions, 'dpSize' | 'sumOverRanks' | 'reduceGradients'> | null = null;
 
-  static async create(config: SftConfig, source: ModelSource, totalSteps: number): Promise<SftLearner> {
+  /** With a context, one of several that learn together, each from its share of a batch. */
+  static async create(
+    config: SftConfig,
+    source: ModelSource,
+    totalSteps: number,
+    context?: WorkerContext,
+  ): Promise<SftLearner> {
     const model = await loadTrainable(config, source);
-    return new SftLearner(config, source, model, createOptimizer(model, config.optim, totalSteps));
+    const learner = new SftLearner(config, source, model, createOptimizer(model, config.optim, totalSteps));
+    if (context) learner.ranks = acrossRanks(context);
+    return learner;
   }
 
   step(items: readonly SftItem[], progress: number): Record<string, number> {
     const lr = schedule(this.optim, progress);
     const { loss, gradNorm } = supervisedStep(this.model, this.optim.optimizer, this.cut(items), {
+      ...this.ranks,
       gradClip: this.config.optim.clip_grad || Number.POSITIVE_INFINITY,
       recompute: this.config.model.enable_gradient_checkpointing && this.model.device !== 'cpu',
     });
@@ -33,28 +38,12 @@ export class SftLearner implements Learner<SftItem> {
   }
 
   validate(items: readonly SftItem[]): Validation {
-    const parts = this.cut(items);
+    const parts = items.length > 0 ? this.cut(items) : [];
     return { metrics: { 'val/loss': supervisedLoss(this.model, parts) }, weight: learntTokens(parts.flat()) };
   }
 
-  private get parts(): CheckpointParts {
-    const { model, source } = this;
-    return trainedParts(model, this.optim.optimizer, this.config.model.partial_pretrain, (folder) =>
-      saveTrained(folder, model, source),
-    );
-  }
-
-  saveCheckpoint(folder: string): Promise<void> {
-    return saveParts(folder, this.config.checkpoint, this.parts);
-  }
-
-  loadCheckpoint(folder: string): Promise<void> {
-    return loadParts(folder, 'checkpoint', this.config.checkpoint, this.parts);
-  }
-
-  close(): void {
-    this.optim.optimizer.dispose();
-    this.model.dispose();
+  protected saveModel(folder: string): Promise<void> {
+    return saveTrained(folder, this.model, this.source);
   }
 
   private cut(items: readonly SftItem[]): SupervisedExample[][] {

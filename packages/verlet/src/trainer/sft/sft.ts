@@ -6,6 +6,7 @@ import { type ItemSource, SftDataset, type SftDatasetOptions, type SftItem } fro
 import type { Tokenizer } from '../../models/tokenizer/index.js';
 import { fineTune, type RunOptions, type RunResult } from './fine-tune.js';
 import { type ModelSource, openModelSource } from './model.js';
+import { RankedSftLearner } from './ranked-learner.js';
 import { SftLearner } from './sft-learner.js';
 
 type OpenedDataset = ItemSource<SftItem> & { close(): Promise<void> };
@@ -32,7 +33,10 @@ export async function sft(options: RunOptions): Promise<RunResult> {
     return await fineTune(options, {
       train,
       validation,
-      createLearner: (totalSteps) => SftLearner.create(config, source, totalSteps),
+      createLearner: (totalSteps) =>
+        config.trainer.nnodes * config.trainer.n_gpus_per_node > 1
+          ? RankedSftLearner.create(config, totalSteps)
+          : SftLearner.create(config, source, totalSteps),
     });
   } finally {
     await train.close();

@@ -10,6 +10,8 @@ export interface BubblewrapOptions {
   readOnly: string[];
   /** The Node binary to offer inside the box; without it JavaScript programs fail. */
   node?: string;
+  /** What lets a warm Node fork (see node-fork.ts); without it every JavaScript program starts a Node. */
+  nodeFork?: Buffer;
   /** Set when the caller is root: the box then runs as this uid. As root the process limit would not count. */
   uid?: number;
   setpriv?: string;
@@ -19,6 +21,9 @@ export interface BubblewrapOptions {
 }
 
 const nodeInBox = '/run/node';
+
+/** The zygote keeps the time limit, counted from the start of the program; on a busy machine that start may be late. */
+export const bubblewrapGraceMs = 15_000;
 
 /** The command line of one box. The order of the mounts matters: what comes later lies on top. */
 export function bubblewrapCommand(options: BubblewrapOptions): BoxCommand {
@@ -41,6 +46,7 @@ export function bubblewrapCommand(options: BubblewrapOptions): BoxCommand {
   };
   for (const [key, value] of Object.entries(env)) args.push('--setenv', key, value);
   args.push('--', options.python, '-s', '-c', zygoteSource, options.node ? nodeInBox : '', nodeHarness);
+  args.push(options.nodeFork?.toString('base64') ?? '');
   if (options.uid === undefined) return { command: options.bubblewrap, args, startMs: 20_000 };
   const id = String(options.uid);
   const drop = ['--reuid', id, '--regid', id, '--clear-groups', '--no-new-privs', '--', options.bubblewrap];

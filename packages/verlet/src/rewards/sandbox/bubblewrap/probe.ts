@@ -3,13 +3,16 @@ import { accessSync, constants, realpathSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { Box } from '../box.js';
 import { defaultLimits } from '../types.js';
-import { type BubblewrapOptions, bubblewrapCommand } from './command.js';
+import { type BubblewrapOptions, bubblewrapCommand, bubblewrapGraceMs } from './command.js';
+import { nodeForkLibrary } from './node-fork.js';
 
 export interface BubblewrapProbe {
   /** Present when a Python program really ran in a box. */
   options?: BubblewrapOptions;
   /** True when a JavaScript program really ran in a box. */
   runsNode: boolean;
+  /** Why JavaScript programs start a Node each instead of being forked from a warm one. */
+  slowNode?: string;
   version?: string;
   reasons: string[];
 }
@@ -38,6 +41,7 @@ export async function probeBubblewrap(
   const version = spawnSync(bubblewrap, ['--version'], { encoding: 'utf8', timeout: 10_000 }).stdout?.trim();
 
   const reasons: string[] = [];
+  const fork = nodeForkLibrary();
   for (const python of pythonCandidates(wanted.python)) {
     const options: BubblewrapOptions = {
       bubblewrap,
@@ -46,14 +50,20 @@ export async function probeBubblewrap(
       python: python.path,
       readOnly: python.prefixes,
       node: realpathSync(wanted.node ?? process.execPath),
+      nodeFork: 'library' in fork ? fork.library : undefined,
       canDisableUserNamespaces: flags.includes('--disable-userns'),
       hasTmpfsSize: flags.includes('--size'),
       scratchMb: 64,
     };
     // A Node under a private home directory cannot be seen by the spare uid. Python alone is still worth having.
     for (const attempt of [options, { ...options, node: undefined }]) {
-      const failure = await tryOut(attempt);
-      if (!failure) return { options: attempt, runsNode: attempt.node !== undefined, version, reasons };
+      const { failure, isForked } = await tryOut(attempt);
+      if (!failure) {
+        const slowNode = isForked ? undefined : 'reason' in fork ? fork.reason : 'a warm Node did not fork here';
+        // What did not work once is not tried again in every box.
+        const proven = isForked ? attempt : { ...attempt, nodeFork: undefined };
+        return { options: proven, runsNode: attempt.node !== undefined, slowNode, version, reasons };
+      }
       reasons.push(`${python.path}${attempt.node ? ` with ${attempt.node}` : ''}: ${failure}`);
     }
   }
@@ -61,18 +71,22 @@ export async function probeBubblewrap(
   return { runsNode: false, reasons, version };
 }
 
-async function tryOut(options: BubblewrapOptions): Promise<string | undefined> {
+async function tryOut(options: BubblewrapOptions): Promise<{ failure?: string; isForked: boolean }> {
   let box: Box | undefined;
+  const failed = (failure: string) => ({ failure, isForked: false });
   try {
-    box = await Box.start(bubblewrapCommand(options), { hasOwnDeadline: true });
+    box = await Box.start(bubblewrapCommand(options), { graceMs: bubblewrapGraceMs });
     const trial = { mode: 'script', limits: { ...defaultLimits, timeoutMs: 10_000 } } as const;
     const python = await box.execute({ ...trial, language: 'python', code: 'print(6 * 7)' });
-    if (python.stdout !== '42\n') return `Python did not run: ${python.status} ${python.stderr}`;
-    if (!options.node) return undefined;
-    const node = await box.execute({ ...trial, language: 'javascript', code: 'console.log(6 * 7)' });
-    return node.stdout === '42\n' ? undefined : `Node did not run: ${node.status} ${node.stderr}`;
+    if (python.stdout !== '42\n') return failed(`Python did not run: ${python.status} ${python.stderr}`);
+    if (!options.node) return { isForked: false };
+    const code = 'console.log(6 * 7, process.execArgv.includes("--single-threaded"))';
+    const node = await box.execute({ ...trial, language: 'javascript', code });
+    if (node.status !== 'ok' || !node.stdout.startsWith('42 '))
+      return failed(`Node did not run: ${node.status} ${node.stderr}`);
+    return { isForked: node.stdout === '42 true\n' };
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return failed(error instanceof Error ? error.message : String(error));
   } finally {
     await box?.close();
   }

@@ -1,10 +1,11 @@
 import { pythonHarness } from '../python-harness.js';
+import { forkServersSource } from './fork-servers.js';
 
 /**
  * The process with pid 1 of a bubblewrap box. It reads jobs from the host, runs each in a forked child and reports.
  *
  * Why the program cannot speak in its name:
- * - the child is forked before its job arrives, so its memory never held the job's nonce;
+ * - the child is forked from a process that never sees a job, so its memory never held a nonce, nor anything of another program;
  * - the child has no descriptor of the host's pipes, and the zygote is not dumpable, so /proc/1/fd and /proc/1/mem are closed;
  * - signals from inside a pid namespace do not reach its pid 1, SIGKILL included.
  */
@@ -14,8 +15,8 @@ import atexit, bisect, collections, copy, datetime, decimal, fractions, functool
 import random, re, statistics, string, typing
 ${pythonHarness}
 sys.path[:] = [path for path in sys.path if path]
-NODE = sys.argv[1] if len(sys.argv) > 1 else ''
-NODE_HARNESS = sys.argv[2] if len(sys.argv) > 2 else ''
+NODE, NODE_HARNESS, NODE_LIBRARY = (sys.argv[1:] + ['', '', ''])[:3]
+NODE_ENVIRONMENT = {'PATH': '/usr/bin:/bin', 'HOME': '/tmp', 'LANG': 'C.UTF-8'}
 with open('/proc/self/oom_score_adj', 'w') as file: file.write('1000')
 PRCTL = ctypes.CDLL(None, use_errno=True).prctl
 PRCTL(4, 0, 0, 0, 0)
@@ -54,27 +55,27 @@ class Lines:
         line, self.buffer = b''.join(parts).split(b'\n', 1)
         return line.decode('utf-8', 'surrogatepass')
 
-def set_limits(limits, python):
+def set_limits(limits, python, pid=0):
     megabyte = 1 << 20
     def cap(kind, value):
-        hard = resource.getrlimit(kind)[1]
+        hard = resource.prlimit(pid, kind)[1]
         if hard != resource.RLIM_INFINITY: value = min(value, hard)
-        resource.setrlimit(kind, (value, value))
+        resource.prlimit(pid, kind, (value, value))
     seconds = int(limits['timeoutMs'] / 1000) + 2
     cap(resource.RLIMIT_CPU, seconds)
     cap(resource.RLIMIT_CORE, 0)
     cap(resource.RLIMIT_FSIZE, int(limits['fileMb'] * megabyte))
     cap(resource.RLIMIT_NOFILE, 128)
+    # Message queues would outlive the program.
+    cap(resource.RLIMIT_MSGQUEUE, 0)
     # The stack is not part of RLIMIT_DATA. Recursion-heavy contest programs need more than 8 MB of it.
     cap(resource.RLIMIT_STACK, min(256, int(limits['memoryMb'])) * megabyte if python else 8 * megabyte)
     # Node maps more than it uses (code range, semi-spaces); its heap has its own, exact limit.
     cap(resource.RLIMIT_DATA, int(limits['memoryMb'] + (64 if python else 256)) * megabyte)
-    cap(resource.RLIMIT_NPROC, int(limits['processes']) + 1 + (0 if python else 12))
+    cap(resource.RLIMIT_NPROC, int(limits['processes']) + 8 + (0 if python else 12))
 
-def child_main(stdin_r, out_w, err_w, wire_r, wire_w):
-    os.setsid()
-    for source, target in ((stdin_r, 0), (out_w, 1), (err_w, 2), (wire_r, 3), (wire_w, 4)): os.dup2(source, target)
-    os.closerange(5, 256)
+def child_main():
+    """What a forked child does: descriptors 0 to 2 are the program's, 3 and 4 the wire, on which the job comes."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     wire = Lines(3)
     line = wire.one()
@@ -93,7 +94,7 @@ def child_main(stdin_r, out_w, err_w, wire_r, wire_w):
     set_limits(job['limits'], python)
     if not python:
         heap = max(16, int(job['limits']['memoryMb']))
-        os.execve(NODE, [NODE, '--max-old-space-size=%d' % heap, '--stack-size=3900', '-e', NODE_HARNESS], {'PATH': '/usr/bin:/bin', 'HOME': '/tmp', 'LANG': 'C.UTF-8'})
+        os.execve(NODE, [NODE, '--max-old-space-size=%d' % heap, '--stack-size=3900', '-e', NODE_HARNESS], NODE_ENVIRONMENT)
     if job['mode'] == 'script': os.close(3); os.close(4)
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, 'r')), encoding='utf-8', errors='surrogateescape')
     sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, 'w')), encoding='utf-8', errors='surrogateescape')
@@ -111,44 +112,102 @@ def child_main(stdin_r, out_w, err_w, wire_r, wire_w):
         except BaseException: code = code or 1
     leave(code)
 
+def has_ended(pid, states='ZX'):
+    """Whether the process is gone, or in one of these states (T: stopped, Z: ended)."""
+    try:
+        with open('/proc/%d/stat' % pid) as file: return file.read().rsplit(') ', 1)[1][0] in states
+    except OSError: return True
+
+def posture(pid):
+    """What any process of the same user can change about another without touching it."""
+    limits = tuple(resource.prlimit(pid, kind) for kind in KINDS)
+    return limits, os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid), frozenset(os.sched_getaffinity(pid))
+KINDS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith('RLIMIT_')})
+
+${forkServersSource}
+def heap_of(limits): return max(16, int(limits['memoryMb']))
+
 class Spare:
-    """A child that waits for its job."""
-    def __init__(self):
+    """A forked child that waits for its job."""
+    def __init__(self, language, heap):
+        self.language, self.heap = language, heap
         stdin_r, self.stdin = os.pipe(); self.out, out_w = os.pipe(); self.err, err_w = os.pipe()
         wire_r, self.wire_in = os.pipe(); self.wire_out, wire_w = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            try: child_main(stdin_r, out_w, err_w, wire_r, wire_w)
-            finally: os._exit(70)
-        for fd in (stdin_r, out_w, err_w, wire_r, wire_w): os.close(fd)
-        for fd in (self.stdin, self.wire_in, self.out, self.err, self.wire_out): os.set_blocking(fd, False)
+        theirs = (stdin_r, out_w, err_w, wire_r, wire_w)
+        pid = nodes.fork_with(heap, theirs) if language == 'javascript' else None
+        self.is_node = pid is not None
+        self.server = nodes if self.is_node else pythons
+        self.pid = pid if self.is_node else pythons.fork(theirs)
+        for fd in theirs: os.close(fd)
+        if self.pid is None or self.pid <= 0: raise RuntimeError('the box cannot fork any more')
+        for fd in self.fds(): os.set_blocking(fd, False)
+    def fds(self): return (self.stdin, self.wire_in, self.out, self.err, self.wire_out)
+    def fits(self, job): return self.language == job['language'] and (not self.is_node or self.heap == heap_of(job['limits']))
+    def discard(self):
+        os.kill(self.pid, signal.SIGKILL)
+        self.server.wait(self.pid)
+        for fd in self.fds(): os.close(fd)
+
+def others():
+    """Processes of the program: all of the box but this one and the servers."""
+    known = {'1', str(pythons.pid), str(nodes.pid)}
+    return [name for name in os.listdir('/proc') if name.isdigit() and name not in known]
 
 def resident_bytes():
     total = 0
-    for name in os.listdir('/proc'):
-        if not name.isdigit() or name == '1': continue
+    for name in others():
         try:
             with open('/proc/' + name + '/statm') as file: pages = int(file.read().split()[1])
             total += max(0, pages - BASE_PAGES)
         except (OSError, IndexError): pass
     return total * PAGE
 
-def sweep():
-    """Ends everything else in the box. True when nothing of the program is left."""
-    try: os.kill(-1, signal.SIGKILL)
-    except ProcessLookupError: pass
+def last_pid():
+    with open('/proc/loadavg') as file: return file.read().split()[-1]
+
+def reap():
+    """Takes leave of orphans that have ended. False when a server has."""
+    whole = True
     while True:
-        try: os.waitpid(-1, 0)
-        except ChildProcessError: break
-    clean = True
+        try: pid, _ = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+        except ChildProcessError: return whole
+        if pid == 0: return whole
+        if pid in (pythons.pid, nodes.pid): whole = False
+
+def has_shared_memory():
+    for kind in ('shm', 'sem', 'msg'):
+        try:
+            with open('/proc/sysvipc/' + kind) as file:
+                if len(file.readlines()) > 1: return True
+        except FileNotFoundError: pass
+    return False
+
+def has_ended_all():
+    """Ends what the program left running. A pid handed out while we looked may belong to a process that the list missed."""
+    for _ in range(20):
+        before = last_pid()
+        if not reap(): return False
+        left = others()
+        if not left and last_pid() == before: return True
+        for name in left:
+            try: os.kill(int(name), signal.SIGKILL)
+            except ProcessLookupError: pass
+        time.sleep(0.002)
+    return False
+
+def is_clean():
+    """Whether nothing of the program is left: no process, no file, no shared memory, no limit that it changed."""
+    if not has_ended_all(): return False
+    if posture(0) != OWN_POSTURE or posture(pythons.pid) != pythons.posture: return False
+    if nodes.pid is not None and posture(nodes.pid) != nodes.posture: return False
+    if has_shared_memory(): return False
     try:
         entries = list(os.scandir('/tmp'))
         for entry in entries[:64]:
-            if entry.is_dir(follow_symlinks=False): clean = False
-            else: os.unlink(entry.path)
-        clean = clean and len(entries) <= 64
-    except OSError: clean = False
-    return clean
+            if entry.is_dir(follow_symlinks=False): return False
+            os.unlink(entry.path)
+    except OSError: return False
+    return len(entries) <= 64
 
 def run_job(job, spare, control):
     began = time.monotonic()
@@ -183,19 +242,21 @@ def run_job(job, spare, control):
     try: pidfd = os.pidfd_open(spare.pid)
     except (AttributeError, OSError): pidfd = None
     if pidfd is not None: poller.register(pidfd, select.POLLIN)
+    if spare.is_node: set_limits(limits, False, spare.pid)
     pump(spare.wire_in); pump(spare.stdin)
-    why = None; ended = None; next_memory = began + 0.02
+    why = None; has_exited = False; next_memory = began + 0.02
     def take(fd):
+        """Reads once. True when there may be more."""
         nonlocal why, wire_bytes
         try:
             if fd == spare.wire_out:
                 lines = wire.feed()
                 if lines is None: return close(fd)
-                wire_bytes += sum(map(len, lines)) + len(wire.buffer)
+                wire_bytes += sum(map(len, lines))
                 if wire_bytes > (64 << 20) or len(wire.buffer) > (8 << 20): why = 'output-limit'
                 elif job['mode'] != 'script':
                     for text in lines: say({'nonce': nonce, 'wire': text.decode('utf-8', 'replace')})
-                return
+                return True
             chunk = os.read(fd, 1 << 16)
         except BlockingIOError: return False
         if not chunk: return close(fd)
@@ -214,13 +275,13 @@ def run_job(job, spare, control):
     *early, control.buffer = control.buffer.split(b'\n')
     obey(early)
     while why is None:
+        # First: on a busy machine the program may have ended in time and we may look late.
+        if has_exited or (pidfd is None and has_ended(spare.pid)): has_exited = True; break
         now = time.monotonic()
         if now >= deadline: why = 'timeout'; break
         if now >= next_memory:
             next_memory = now + 0.05
             if resident_bytes() > limits['memoryMb'] * (1 << 20): why = 'memory'; break
-        pid, state = os.waitpid(spare.pid, os.WNOHANG)
-        if pid: ended = state; break
         wait = min(deadline - now, 0.05 if pidfd is not None else 0.005)
         for fd, event in poller.poll(max(1, int(wait * 1000))):
             if fd == control.fd:
@@ -228,36 +289,53 @@ def run_job(job, spare, control):
                 if lines is None: os._exit(0)
                 obey(lines)
             elif fd in (spare.stdin, spare.wire_in): pump(fd)
-            elif fd == pidfd: pass
+            elif fd == pidfd: has_exited = True
             elif fd in open_fds: take(fd)
-    if ended is not None:
+    took = time.monotonic() - began
+    state = spare.server.wait(spare.pid) if has_exited else None
+    if has_exited:
         for fd in (spare.out, spare.err, spare.wire_out):
             while why is None and fd in open_fds and take(fd): pass
-        if spare.wire_out in open_fds: take(spare.wire_out)
-    took = time.monotonic() - began
-    clean = sweep()
+    if why is not None or state is None:
+        try: os.kill(-1, signal.SIGKILL)
+        except ProcessLookupError: pass
+        clean = False
+    else: clean = is_clean()
     if pidfd is not None: os.close(pidfd)
     for fd in list(open_fds): close(fd)
-    code = None if ended is None else os.waitstatus_to_exitcode(ended) if hasattr(os, 'waitstatus_to_exitcode') else (-(ended & 127) if ended & 127 else ended >> 8)
+    code = None if state is None or why is not None else os.waitstatus_to_exitcode(state)
     stdout, stderr = (captured[fd].decode('utf-8', 'replace') for fd in (spare.out, spare.err))
     tail = stderr[-2000:]
     status = why or ('ok' if code == 0 else 'timeout' if code == -signal.SIGXCPU else
         'memory' if 'MemoryError' in tail.rsplit('\n', 2)[-2:][0] or 'heap out of memory' in stderr or 'Array buffer allocation failed' in tail else
-        'killed' if code == -signal.SIGKILL else 'error')
+        'killed' if code is None or code == -signal.SIGKILL else 'error')
     return {'nonce': nonce, 'result': {'status': status, 'stdout': stdout, 'stderr': stderr, 'exitCode': code, 'durationMs': took * 1000}, 'dirty': why is not None or not clean}
 
-gc.collect()
-gc.freeze()
-control = Lines(CONTROL_IN)
-spare = Spare()
-with open('/proc/self/statm') as file: BASE_PAGES = int(file.read().split()[1])
-say({'ready': True, 'version': sys.version.split()[0]})
-while True:
+def serve_one(spare):
+    """One line from the host. Nothing of a job may stay referenced here when the next child is forked."""
     text = control.one()
-    if text is None: break
+    if text is None: os._exit(0)
     job = json.loads(text)
-    if 'code' not in job: continue
+    if 'code' not in job: return spare
+    heap = heap_of(job['limits'])
+    if not spare.fits(job):
+        spare.discard()
+        spare = Spare(job['language'], heap)
     answer = run_job(job, spare, control)
     say(answer)
-    spare = Spare()
+    # The host replaces a box that is not clean.
+    if answer['dirty']: os._exit(0)
+    return Spare(spare.language, heap)
+
+if not hasattr(socket, 'send_fds'): sys.exit('the sandbox needs Python 3.9 or newer; this is ' + sys.version.split()[0])
+control = Lines(CONTROL_IN)
+OWN_POSTURE = posture(0)
+with open('/proc/self/statm') as file: BASE_PAGES = int(file.read().split()[1])
+gc.collect()
+gc.freeze()
+pythons = PythonServer()
+nodes = NodeServer(NODE_LIBRARY)
+spare = Spare('python', 0)
+say({'ready': True, 'version': sys.version.split()[0]})
+while True: spare = serve_one(spare)
 `;

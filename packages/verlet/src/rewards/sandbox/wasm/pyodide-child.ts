@@ -4,8 +4,8 @@ import { channelSource } from './channel.js';
 /**
  * Pyodide in a Node process of its own. Pyodide alone is no boundary (its `js` module is Node's global object), so: an empty
  * global object for Python, no `pyodide_js`, no code from strings, no network globals, and around it all the permission model.
- * There is no fork here: after each program every module that existed before is put back as it was, and the pool replaces the
- * process regularly and after any kill.
+ * There is no fork here: after each program the memory of the interpreter is put back as it was at the start, the scratch folder is
+ * emptied, and a program that touched another file, or did not end well, was the last of its process.
  */
 export const pyodideChildSource = String.raw`
 ${channelSource}
@@ -48,50 +48,58 @@ def _perform(text, receive, send):
     run = _run
     code = run(job, receive, send)
     return code
-def _make_restore():
-    import gc, shutil, os
-    for name in [name for name in sys.modules if name.split('.')[0] in ('pyodide', '_pyodide', '_pyodide_core')]: del sys.modules[name]
-    kept = {name: (module, dict(module.__dict__)) for name, module in sys.modules.items() if hasattr(module, '__dict__')}
-    finders, hooks, limit, path = list(sys.meta_path), list(sys.path_hooks), sys.getrecursionlimit(), list(sys.path)
-    space = globals()
-    harness = dict(space)
-    def restore(sys=sys, list=list, len=len, any=any, gc=gc, os=os, shutil=shutil):
-        space.clear(); space.update(harness)
-        sys.settrace(None); sys.setprofile(None); sys.setrecursionlimit(limit)
-        for name in list(sys.modules):
-            if name not in kept: del sys.modules[name]
-        for name, (module, before) in kept.items():
-            sys.modules[name] = module
-            now = module.__dict__
-            if len(now) != len(before) or any(now.get(key, now) is not value for key, value in before.items()):
-                now.clear(); now.update(before)
-        sys.meta_path[:] = finders; sys.path_hooks[:] = hooks; sys.path[:] = path
-        for entry in os.scandir('/tmp'):
-            if entry.is_dir(follow_symlinks=False): shutil.rmtree(entry.path)
-            else: os.unlink(entry.path)
-        gc.collect()
-    return restore
-_restore = _make_restore()
+for _name in [name for name in sys.modules if name.split('.')[0] in ('pyodide', '_pyodide', '_pyodide_core')]: del sys.modules[_name]
 ${'`'}, { globals: space });
 const perform = space.get('_perform');
-const restore = space.get('_restore');
 for (const name of ['fetch', 'WebSocket', 'XMLHttpRequest', 'EventSource', 'Request', 'Response', 'navigator']) delete globalThis[name];
 for (const kind of [function () {}, async function () {}, function* () {}]) {
   Object.defineProperty(Object.getPrototypeOf(kind), 'constructor', { value: undefined, configurable: false, writable: false });
 }
-const heapAtStart = pyodide._module.HEAPU8.length;
 delete globalThis.process;
-/** A program that names one of these may have changed what no list of modules shows. Its process is not used again. */
-const reachesInside = /_getframe|f_back|f_globals|f_builtins|__globals__|__builtins__|__subclasses__|\bgc\b|\bctypes\b|\bbuiltins\b|settrace|setprofile/;
-/** Whether the interpreter still does what it should after a program and its cleaning-up. */
-const isSound = () => {
-  let said = '';
-  const listen = { write: (bytes) => { said += Buffer.from(bytes).toString(); return bytes.length; } };
-  pyodide.setStdout(listen);
-  pyodide.setStderr(listen);
-  const question = { mode: 'script', language: 'python', code: 'import json\nprint(json.dumps([sum([2, 3]), sorted("ba")]))' };
-  try { return perform(JSON.stringify(question), () => undefined, () => {}) === 0 && said === '[5, ["a", "b"]]\n'; } catch { return false; }
+const { FS, _module: host } = pyodide;
+/** Every file but those of the scratch folder. The time of change is one that no program can set. */
+const listFiles = () => {
+  const seen = [];
+  const walk = (node, path) => {
+    if (path === '/tmp') return seen.push(path + ' ' + node.id + ' ' + node.mode);
+    seen.push(path + ' ' + node.id + ' ' + node.mode + ' ' + (node.ctime ?? node.timestamp ?? 0) + ' ' + (node.usedBytes ?? 0));
+    if (path === '/proc' || path === '/dev' || !FS.isDir(node.mode)) return;
+    for (const name of Object.keys(node.contents ?? {}).sort()) walk(node.contents[name], path + '/' + name);
+  };
+  walk(FS.root, '');
+  return seen.join('\n');
 };
+const emptyScratch = (folder = '/tmp') => {
+  for (const name of FS.readdir(folder)) {
+    if (name === '.' || name === '..') continue;
+    const path = folder + '/' + name;
+    const isFolder = FS.isDir(FS.lstat(path).mode);
+    if (isFolder) emptyScratch(path);
+    if (isFolder) FS.rmdir(path); else FS.unlink(path);
+  }
+};
+const quiet = { write: (bytes) => bytes.length };
+for (let warm = 0; warm < 2; warm += 1) {
+  pyodide.setStdout(quiet);
+  pyodide.setStderr(quiet);
+  perform('{"mode": "script", "language": "python", "code": "print(1)"}', () => undefined, () => {});
+}
+emptyScratch();
+const files = listFiles();
+const streams = FS.streams.length;
+/** The whole of the interpreter: what Python is lies in this memory. Putting it back takes milliseconds. */
+const memoryAtStart = host.HEAPU8.slice();
+const rewind = () => {
+  FS.streams.forEach((stream, number) => { if (stream && number >= streams) FS.close(stream); });
+  FS.streams.length = streams;
+  emptyScratch();
+  if (listFiles() !== files) return false;
+  host.HEAPU8.set(memoryAtStart);
+  host.HEAPU8.fill(0, memoryAtStart.length);
+  return true;
+};
+/** A program that names one of these may have reached the JavaScript outside that memory. Its process is not used again. */
+const reachesInside = /_getframe|f_back|f_globals|f_builtins|__globals__|__builtins__|__subclasses__|\bgc\b|ctypes|pyodide/;
 writeFrame({ ready: true });
 
 for (let text = readLine(); text !== null; text = readLine()) {
@@ -125,10 +133,9 @@ for (let text = readLine(); text !== null; text = readLine()) {
     dirty = true;
   }
   const tail = Buffer.concat(outputs[1]).toString('utf8').trimEnd().split('\n').pop();
-  try { restore(); } catch { dirty = true; }
-  dirty = dirty || reachesInside.test(job.code) || !isSound();
-  const heapGrew = pyodide._module.HEAPU8.length > heapAtStart + (128 << 20);
-  report(code === 0 ? 'ok' : /^MemoryError/.test(tail) ? 'memory' : 'error', code, dirty || heapGrew);
+  dirty = dirty || reachesInside.test(job.code) || host.HEAPU8.length > memoryAtStart.length + (128 << 20);
+  try { dirty = dirty || !rewind(); } catch { dirty = true; }
+  report(code === 0 ? 'ok' : /^MemoryError/.test(tail) ? 'memory' : 'error', code, dirty);
   if (dirty) break;
 }
 leave(0);

@@ -1,0 +1,228 @@
+#include "product.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "vector-math.h"
+
+namespace product {
+namespace {
+
+typedef float Vector16 __attribute__((vector_size(64), aligned(4)));
+typedef float Vector8 __attribute__((vector_size(32), aligned(4)));
+
+// Terms summed before moving on: a panel's part of them stays in the second-level cache.
+constexpr int64_t innerBlock = 1024;
+// Rows that meet one panel after the other: they stay in the second-level cache too.
+constexpr int64_t rowBlock = 96;
+
+// `rows` times two vectors of sums, in registers from the first term to the last.
+template <typename Vector, int rows, bool tiled>
+VERLET_INLINE void tile(const float* a, int64_t aRow, const float* panel, int64_t inner, const float* start, int64_t startRow, float* y,
+                        int64_t yRow) {
+  constexpr int lanes = sizeof(Vector) / sizeof(float);
+  Vector low[rows] = {}, high[rows] = {};
+  if (start) {
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) {
+      std::memcpy(&low[r], start + r * startRow, sizeof(Vector));
+      std::memcpy(&high[r], start + r * startRow + lanes, sizeof(Vector));
+    }
+  }
+  for (int64_t k = 0; k < inner; k++) {
+    Vector left, right;
+    std::memcpy(&left, panel + k * panelWidth, sizeof(Vector));
+    std::memcpy(&right, panel + k * panelWidth + lanes, sizeof(Vector));
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; r++) {
+      const float value = tiled ? a[k * tileRows + r] : a[r * aRow + k];
+      low[r] += value * left;
+      high[r] += value * right;
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; r++) {
+    std::memcpy(y + r * yRow, &low[r], sizeof(Vector));
+    std::memcpy(y + r * yRow + lanes, &high[r], sizeof(Vector));
+  }
+}
+
+template <typename Vector, bool tiled>
+VERLET_INLINE void tileOf(int64_t rows, const float* a, int64_t aRow, const float* panel, int64_t inner, const float* start, int64_t startRow,
+                          float* y, int64_t yRow) {
+  switch (rows) {
+#define VERLET_TILE(n) \
+  case n: return tile<Vector, n, tiled>(a, aRow, panel, inner, start, startRow, y, yRow);
+    VERLET_TILE(1) VERLET_TILE(2) VERLET_TILE(3) VERLET_TILE(4) VERLET_TILE(5) VERLET_TILE(6)
+  }
+  if constexpr (sizeof(Vector) == sizeof(Vector16)) switch (rows) {
+      VERLET_TILE(7) VERLET_TILE(8) VERLET_TILE(9) VERLET_TILE(10) VERLET_TILE(11) VERLET_TILE(12)
+#undef VERLET_TILE
+    }
+}
+
+// One panel against some rows. Narrow machines take a panel in two halves.
+template <typename Vector, int64_t most, bool tiled>
+VERLET_INLINE void panelRows(const Task& t, int64_t firstRow, int64_t rows, const float* panel, int64_t inner, const float* a, const float* start, int64_t startRow,
+                             float* y, int64_t yRow) {
+  constexpr int64_t columns = 2 * sizeof(Vector) / sizeof(float);
+  for (int64_t r = firstRow; r < firstRow + rows;) {
+    const int64_t left = firstRow + rows - r, pieces = (left + most - 1) / most, now = (left + pieces - 1) / pieces;
+    for (int64_t c = 0; c < panelWidth; c += columns)
+      tileOf<Vector, tiled>(now, tiled ? a + r : a + r * t.aRow, t.aRow, panel + c, inner, start ? start + (r - firstRow) * startRow + c : nullptr, startRow,
+                     y + (r - firstRow) * yRow + c, yRow);
+    r += now;
+  }
+}
+
+template <typename Vector, int64_t most, bool tiled>
+VERLET_INLINE void runWith(const Task& t) {
+  float edge[rowBlock * panelWidth];
+  for (int64_t r = 0; r < t.rows; r += rowBlock) {
+    const int64_t rows = std::min(rowBlock, t.rows - r);
+    for (int64_t k = 0; k == 0 || k < t.inner; k += innerBlock) {
+      const int64_t inner = std::min(innerBlock, t.inner - k);
+      // From the second block of terms on, the sums go on from where they are.
+      const float* start = k == 0 ? t.start : t.y;
+      const int64_t startRow = k == 0 ? t.startRow : t.yRow;
+      for (int64_t c = 0; c < t.columns; c += panelWidth) {
+        const float *panel = t.panels + c * t.inner + k * panelWidth, *a = t.a + k * (tiled ? tileRows : 1);
+        const float* from = start ? start + r * startRow + c : nullptr;
+        float* y = t.y + r * t.yRow + c;
+        const int64_t width = std::min(panelWidth, t.columns - c);
+        if (width == panelWidth) {
+          panelRows<Vector, most, tiled>(t, r, rows, panel, inner, a, from, startRow, y, t.yRow);
+          continue;
+        }
+        for (int64_t n = 0; n < rows; n++)
+          for (int64_t j = 0; j < panelWidth; j++) edge[n * panelWidth + j] = from && j < width ? from[n * startRow + j] : 0;
+        panelRows<Vector, most, tiled>(t, r, rows, panel, inner, a, edge, panelWidth, edge, panelWidth);
+        for (int64_t n = 0; n < rows; n++) std::memcpy(y + n * t.yRow, edge + n * panelWidth, width * sizeof(float));
+      }
+    }
+  }
+}
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+__attribute__((target("arch=x86-64-v4"), optimize("O3"))) void runV4(const Task& task) {
+  task.aRow ? runWith<Vector16, tileRows, false>(task) : runWith<Vector16, tileRows, true>(task);
+}
+__attribute__((target("arch=x86-64-v3"), optimize("O3"))) void runV3(const Task& task) {
+  task.aRow ? runWith<Vector8, tileRows / 2, false>(task) : runWith<Vector8, tileRows / 2, true>(task);
+}
+void runPlain(const Task& task) { task.aRow ? runWith<Vector8, 2, false>(task) : runWith<Vector8, 2, true>(task); }
+
+using Run = void (*)(const Task&);
+Run choose() {
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512cd"))
+    return runV4;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") ? runV3 : runPlain;
+}
+#else
+using Run = void (*)(const Task&);
+void runPlain(const Task& task) { task.aRow ? runWith<Vector8, 2, false>(task) : runWith<Vector8, 2, true>(task); }
+Run choose() { return runPlain; }
+#endif
+
+const Run chosen = choose();
+
+VERLET_CLONES void packRows(const float* matrix, int64_t innerStride, int64_t inner, int64_t width, float* panel) {
+  for (int64_t k = 0; k < inner; k++) {
+    for (int64_t j = 0; j < width; j++) panel[k * panelWidth + j] = matrix[k * innerStride + j];
+    for (int64_t j = width; j < panelWidth; j++) panel[k * panelWidth + j] = 0;
+  }
+}
+
+// Sixteen terms of every column at a time: whole lines are read, and what is written stays in the first-level cache.
+VERLET_CLONES void packTurned(const float* matrix, int64_t columnStride, int64_t inner, int64_t width, float* panel) {
+  for (int64_t k = 0; k < inner; k += 16) {
+    const int64_t terms = inner - k < 16 ? inner - k : 16;
+    for (int64_t j = 0; j < width; j++)
+      for (int64_t i = 0; i < terms; i++) panel[(k + i) * panelWidth + j] = matrix[j * columnStride + k + i];
+    for (int64_t j = width; j < panelWidth; j++)
+      for (int64_t i = 0; i < terms; i++) panel[(k + i) * panelWidth + j] = 0;
+  }
+}
+
+void packPanel(const float* matrix, int64_t inner, int64_t columns, int64_t innerStride, int64_t columnStride, int64_t panel, float* panels) {
+  const int64_t first = panel * panelWidth, width = std::min(panelWidth, columns - first);
+  if (columnStride == 1)
+    packRows(matrix + first, innerStride, inner, width, panels + first * inner);
+  else
+    packTurned(matrix + first * columnStride, columnStride, inner, width, panels + first * inner);
+}
+
+// [terms, rows] to [rows / 12][terms][12]
+VERLET_CLONES void packTiles(const float* a, int64_t aRow, int64_t terms, int64_t rows, float* tiles) {
+  for (int64_t t = 0; t < terms; t++)
+    for (int64_t r = 0; r < rows; r += tileRows) {
+      const int64_t now = rows - r < tileRows ? rows - r : tileRows;
+      for (int64_t j = 0; j < now; j++) tiles[r * terms + t * tileRows + j] = a[t * aRow + r + j];
+    }
+}
+
+}  // namespace
+
+bool isFast() { return chosen != runPlain; }
+
+void run(const Task& task) { chosen(task); }
+
+void runParallel(const Task& task) {
+  const int64_t threads = at::get_num_threads(), perRow = task.inner * task.columns;
+  const int64_t grain = std::max<int64_t>(tileRows, 200000 / std::max<int64_t>(perRow, 1));
+  if (task.rows >= 2 * tileRows * threads || task.columns < 2 * panelWidth * threads) {
+    at::parallel_for(0, task.rows, grain, [&](int64_t begin, int64_t end) {
+      Task part = task;
+      part.a += begin * task.aRow;
+      part.y += begin * task.yRow;
+      if (part.start) part.start += begin * task.startRow;
+      part.rows = end - begin;
+      run(part);
+    });
+    return;
+  }
+  const int64_t perPanel = std::max<int64_t>(1, task.rows * task.inner * panelWidth);
+  at::parallel_for(0, panelsOf(task.columns), std::max<int64_t>(1, 200000 / perPanel), [&](int64_t begin, int64_t end) {
+    Task part = task;
+    part.panels += begin * panelWidth * task.inner;
+    part.y += begin * panelWidth;
+    if (part.start) part.start += begin * panelWidth;
+    part.columns = std::min(end * panelWidth, task.columns) - begin * panelWidth;
+    run(part);
+  });
+}
+
+void pack(const float* matrix, int64_t inner, int64_t columns, int64_t innerStride, int64_t columnStride, float* panels) {
+  at::parallel_for(0, panelsOf(columns), std::max<int64_t>(1, 32768 / (panelWidth * std::max<int64_t>(inner, 1))), [&](int64_t begin, int64_t end) {
+    for (int64_t panel = begin; panel < end; panel++) packPanel(matrix, inner, columns, innerStride, columnStride, panel, panels);
+  });
+}
+
+void outer(const float* a, int64_t aRow, const float* b, int64_t bRow, int64_t terms, int64_t rows, int64_t columns, float* y) {
+  // Blocks of terms whose part of b fits half of a small second-level cache.
+  const int64_t block = std::clamp<int64_t>(131072 / std::max<int64_t>(columns, 1), 64, 512), chunk = 20 * tileRows;
+  const int64_t tiles = (rows + tileRows - 1) / tileRows;
+  at::parallel_for(0, tiles, std::max<int64_t>(1, 200000 / std::max<int64_t>(1, terms * columns * tileRows)), [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * tileRows, last = std::min(end * tileRows, rows);
+    std::vector<float> panels(packedSize(block, columns)), left(chunk * block);
+    for (int64_t t = 0; t == 0 || t < terms; t += block) {
+      const int64_t now = std::min(block, terms - t);
+      for (int64_t panel = 0; panel < panelsOf(columns); panel++) packPanel(b + t * bRow, now, columns, bRow, 1, panel, panels.data());
+      for (int64_t r = first; r < last; r += chunk) {
+        const int64_t here = std::min(chunk, last - r);
+        packTiles(a + t * aRow + r, aRow, now, here, left.data());
+        for (int64_t at = 0; at < here; at += tileRows) {
+          float* to = y + (r + at) * columns;
+          run({left.data() + at * now, 0, panels.data(), std::min(tileRows, here - at), now, columns, to, columns, t == 0 ? nullptr : to, columns});
+        }
+      }
+    }
+  });
+}
+
+}  // namespace product

@@ -1,0 +1,155 @@
+/** The one-call decoder against the layers one by one, for every kind of layer it takes. */
+import { aten, liveTensors, manualSeed, noGrad, scope, setThreads, type Tensor, tensor } from '@verlet/torch';
+import { describe, expect, it } from 'vitest';
+import { applyLora, type CausalLM, createCausalLM, setAdapterEnabled } from '../models/index.js';
+import { CachedAttention, KvCache } from './kv-cache.js';
+import { PackedDecoder } from './packed-decoder.js';
+
+const families = {
+  qwen2: {},
+  'qwen3 with norms of q and k': { model_type: 'qwen3', head_dim: 24 },
+  'llama without biases, own head': { model_type: 'llama', tie_word_embeddings: false },
+  'mistral with a window': { model_type: 'mistral', sliding_window: 7 },
+  'heads of an odd size': { head_dim: 10, model_type: 'qwen3', num_key_value_heads: 1 },
+};
+
+function makeModel(extra: Record<string, unknown>): CausalLM {
+  manualSeed(3);
+  return createCausalLM({
+    model_type: 'qwen2',
+    hidden_size: 40,
+    num_attention_heads: 4,
+    num_key_value_heads: 2,
+    num_hidden_layers: 3,
+    intermediate_size: 72,
+    vocab_size: 83,
+    max_position_embeddings: 128,
+    rms_norm_eps: 1e-6,
+    tie_word_embeddings: true,
+    initializer_range: 0.2,
+    ...extra,
+  });
+}
+
+/** Sequences of different lengths grown token by token; logits of every step by both ways, each with a cache of its own. */
+function decodeBoth(model: CausalLM, blockSize: number, rows = 5, steps = 21): { packed: Tensor[]; layered: Tensor[] } {
+  const width = Math.ceil((steps + rows) / blockSize);
+  const caches = [0, 1].map(() => new KvCache(model.config, rows * width, blockSize, 'cpu', 'float32'));
+  const decoder = PackedDecoder.of(model)!;
+  const packed: Tensor[] = [];
+  const layered: Tensor[] = [];
+  const long = (values: number[]): Tensor => tensor(Int32Array.from(values), { dtype: 'int64' });
+  noGrad(() => {
+    for (let step = 0; step < steps; step++)
+      scope(() => {
+        // Row k starts k steps later.
+        const live = Array.from({ length: rows }, (_, k) => k).filter((k) => step >= k);
+        const at = live.map((k) => step - k);
+        const block = (row: number, index: number): number => row + index * rows;
+        const slots = long(
+          live.map((k, j) => block(k, Math.floor(at[j]! / blockSize)) * blockSize + (at[j]! % blockSize)),
+        );
+        const table = tensor(
+          Int32Array.from(live.flatMap((k) => Array.from({ length: width }, (_, b) => block(k, b)))),
+          {
+            shape: [live.length, width],
+          },
+        );
+        const ids = long(live.map((k) => (k * 31 + step * 7) % 83));
+        const positions = long(at);
+        const maxPosition = step + 1;
+        packed.push(decoder.logits({ ids, positions, maxPosition, slots, table }, caches[0]!).keep());
+        const int = (values: number[]): Tensor => tensor(Int32Array.from(values));
+        const context = new CachedAttention(
+          caches[1]!,
+          positions,
+          maxPosition,
+          slots,
+          table,
+          int(live.map((_, j) => j)),
+          int(at.map((position) => position + 1)),
+        );
+        layered.push(model.logits(model.model.forward(ids, context)).keep());
+      });
+  });
+  for (const cache of caches) cache.dispose();
+  decoder.dispose();
+  return { packed, layered };
+}
+
+function furthest(a: Tensor[], b: Tensor[]): number {
+  return Math.max(...a.map((x, k) => scope(() => x.sub(b[k]!).abs().max().item())));
+}
+
+describe('the packed decoder', () => {
+  it.each(Object.entries(families))('gives the logits of the layers: %s', (_, extra) => {
+    scope(() => {
+      const model = makeModel(extra);
+      for (const blockSize of [16, 8, 5]) {
+        const { packed, layered } = decodeBoth(model, blockSize);
+        expect(furthest(packed, layered)).toBeLessThan(2e-5);
+        expect(Math.max(...layered.map((x) => x.abs().max().item()))).toBeGreaterThan(0.1);
+      }
+      model.dispose();
+    });
+  });
+
+  it('adds adapters in, unless they are switched off', () => {
+    scope(() => {
+      const model = makeModel({});
+      const before = decodeBoth(model, 16).packed;
+      const lora = applyLora(model, { rank: 4, targetModules: 'all-linear' });
+      noGrad(() => {
+        for (const [, adapter] of lora.adapters()) aten.normal_(adapter.lora_B, 0, 0.2);
+      });
+      const { packed, layered } = decodeBoth(model, 16);
+      expect(furthest(packed, layered)).toBeLessThan(5e-5);
+      expect(furthest(packed, before)).toBeGreaterThan(0.01);
+      setAdapterEnabled(model, false);
+      expect(furthest(decodeBoth(model, 16).packed, before)).toBe(0);
+      model.dispose();
+    });
+  });
+
+  it('gives every row the same bits whatever the threads', () => {
+    scope(() => {
+      const model = makeModel({});
+      const one = decodeBoth(model, 16, 9).packed;
+      try {
+        setThreads(3);
+        expect(furthest(decodeBoth(model, 16, 9).packed, one)).toBe(0);
+      } finally {
+        setThreads(1);
+      }
+      model.dispose();
+    });
+  });
+
+  it('leaves nothing behind, and is not for models that it cannot hold', () => {
+    const model = makeModel({});
+    const before = liveTensors();
+    PackedDecoder.of(model)!.dispose();
+    expect(liveTensors()).toEqual(before);
+    model.dispose();
+    const half = createCausalLM({ ...model.config.raw }, { dtype: 'bfloat16' });
+    expect(PackedDecoder.of(half)).toBeNull();
+    half.dispose();
+  });
+
+  it('refuses what lies outside its tables', () => {
+    scope(() => {
+      const model = makeModel({});
+      const cache = new KvCache(model.config, 2, 16, 'cpu', 'float32');
+      const decoder = PackedDecoder.of(model)!;
+      const long = (value: number): Tensor => tensor(Int32Array.from([value]), { dtype: 'int64' });
+      const table = tensor(Int32Array.from([0]), { shape: [1, 1] });
+      const step = (ids: number, slots: number): Tensor =>
+        decoder.logits({ ids: long(ids), positions: long(0), maxPosition: 1, slots: long(slots), table }, cache);
+      expect(() => step(83, 0)).toThrow(/token 83 is not in the vocabulary of 83/);
+      expect(() => step(1, 32)).toThrow(/slot 32 is outside the cache/);
+      cache.dispose();
+      decoder.dispose();
+      model.dispose();
+    });
+  });
+});

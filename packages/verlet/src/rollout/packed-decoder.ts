@@ -1,0 +1,95 @@
+/**
+ * A small model laid out for decoding on the CPU: one native call takes a token of every sequence through all layers. The
+ * weights are copied into the order in which the products read them, with adapters added in, and copied anew when they change.
+ */
+import { aten, cat, noGrad, scope, type Tensor, zeros } from '@verlet/torch';
+import type { PackedLinear } from '../models/linear.js';
+import type { CausalLM } from '../models/transformer.js';
+import type { KvCache } from './kv-cache.js';
+
+/** Beyond this the products are so large that what lies between them hardly counts, and the copy would. */
+const mostBytes = 512 * 2 ** 20;
+
+export interface DecodeBatch {
+  ids: Tensor;
+  positions: Tensor;
+  maxPosition: number;
+  slots: Tensor;
+  table: Tensor;
+}
+
+export class PackedDecoder {
+  private readonly head: Tensor;
+  private readonly layers: Tensor[];
+  private readonly windows: number[];
+
+  private constructor(private readonly model: CausalLM) {
+    const { config } = model;
+    const made = noGrad(() =>
+      scope(() => {
+        const head = aten.verlet_pack_weight(model.headWeight).keep();
+        const none = zeros([0]);
+        const layers = model.model.layers.flatMap(({ self_attn, mlp, input_layernorm, post_attention_layernorm }) =>
+          [
+            input_layernorm.weight.detach(),
+            pack(self_attn.qkv_proj),
+            self_attn.qkv_proj.bias?.detach() ?? none,
+            self_attn.q_norm?.weight.detach() ?? none,
+            self_attn.k_norm?.weight.detach() ?? none,
+            pack(self_attn.o_proj),
+            post_attention_layernorm.weight.detach(),
+            pack(mlp.gate_up_proj),
+            pack(mlp.down_proj),
+          ].map((weight) => weight.keep()),
+        );
+        return { head, layers };
+      }),
+    );
+    this.head = made.head;
+    this.layers = made.layers;
+    this.windows = Array.from({ length: config.numLayers }, (_, k) => config.slidingWindows[k] ?? 0);
+  }
+
+  /** Null where the model must run layer by layer. */
+  static of(model: CausalLM): PackedDecoder | null {
+    const { config } = model;
+    if (model.device !== 'cpu' || model.dtype !== 'float32' || config.outputBias || config.mlpBias) return null;
+    return model.parameterCount() * 4 <= mostBytes ? new PackedDecoder(model) : null;
+  }
+
+  /** [rows, vocabulary]; keys and values of the tokens go into the cache on the way. */
+  logits({ ids, positions, maxPosition, slots, table }: DecodeBatch, cache: KvCache): Tensor {
+    const { config, model: decoder } = this.model;
+    decoder.reservePositions(maxPosition);
+    const { cos, sin } = decoder.rotaryTables;
+    return aten.verlet_decode_step(
+      ids,
+      positions,
+      slots,
+      table,
+      cache.keys,
+      cache.values,
+      decoder.embed_tokens.weight,
+      this.head,
+      decoder.norm.weight,
+      this.layers,
+      cos,
+      sin,
+      config.numHeads,
+      config.intermediateSize,
+      this.windows,
+      config.rmsNormEps,
+    );
+  }
+
+  dispose(): void {
+    this.head.dispose();
+    for (const weight of new Set(this.layers)) weight.dispose();
+  }
+}
+
+function pack(linear: PackedLinear): Tensor {
+  const merged = linear.adapters.some((adapter) => adapter?.enabled);
+  const weight = merged ? cat(linear.parts.map((_, part) => linear.mergedWeight(part))) : linear.weight.detach();
+  return aten.verlet_pack_weight(weight);
+}
