@@ -6,63 +6,15 @@
 #include <torch/torch.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <memory>
 #include <vector>
 
+#include "product.h"
 #include "vector-math.h"
-
-// The BLAS that libtorch was built with; absent where libtorch hides it.
-extern "C" __attribute__((weak)) void sgemm_(const char* transA, const char* transB, const int* m, const int* n, const int* k, const float* alpha, const float* a,
-                                             const int* lda, const float* b, const int* ldb, const float* beta, float* c, const int* ldc);
-// MKL's; returns what was set before.
-extern "C" __attribute__((weak)) int MKL_Set_Num_Threads_Local(int threads);
 
 namespace {
 
-// Threads share out whole heads here. Left alone, MKL picks its algorithm by the number of threads it believes it has, and with it
-// the rounding.
-class OneThreadBlas {
- public:
-  OneThreadBlas() : before_(MKL_Set_Num_Threads_Local ? MKL_Set_Num_Threads_Local(1) : 0) {}
-  ~OneThreadBlas() {
-    if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(before_);
-  }
-  OneThreadBlas(const OneThreadBlas&) = delete;
-
- private:
-  int before_;
-};
-
-// Queries per block: scores of a block stay in the second-level cache, and keys behind the block's last query are never touched.
-constexpr int64_t blockRows = 64;
-
-struct Matrix {
-  const float* data;
-  int64_t stride;  // between rows
-  bool transposed;
-};
-
-// c [m, n] = a b, or c += a b. All row-major; `transposed` reads the stored matrix the other way round.
-void multiply(const Matrix& a, const Matrix& b, int64_t m, int64_t n, int64_t k, float* c, int64_t stride, bool accumulate) {
-  if (m == 0 || n == 0) return;
-  if (sgemm_) {
-    const int rows = m, columns = n, inner = k, lda = a.stride, ldb = b.stride, ldc = stride;
-    const float one = 1, beta = accumulate ? 1 : 0;
-    // Column-major BLAS sees every matrix transposed: c' = b' a'.
-    sgemm_(b.transposed ? "T" : "N", a.transposed ? "T" : "N", &columns, &rows, &inner, &one, b.data, &ldb, a.data, &lda, &beta, c, &ldc);
-    return;
-  }
-  at::AutoDispatchBelowADInplaceOrView guard;
-  auto view = [](const Matrix& x, int64_t rows, int64_t columns) {
-    return at::from_blob(const_cast<float*>(x.data), {rows, columns}, x.transposed ? at::IntArrayRef{1, x.stride} : at::IntArrayRef{x.stride, 1}, at::kFloat);
-  };
-  auto result = at::from_blob(c, {m, n}, {stride, 1}, at::kFloat);
-  if (accumulate)
-    result.addmm_(view(a, m, k), view(b, k, n));
-  else
-    at::mm_out(result, view(a, m, k), view(b, k, n));
-}
+// Queries per block: its scores stay in the second-level cache, and keys behind the block's last query are hardly touched.
+constexpr int64_t blockRows = 48;
 
 // One block of queries of one head, and the keys it sees: the last ones of its prefix, then its own. Columns of the scores are
 // these keys in this order, which is the order of their positions.
@@ -76,11 +28,13 @@ struct Span {
   }
 };
 
+// A window that begins within a panel of keys takes the panel whole.
 Span spanOf(int64_t block, int64_t length, int64_t prefix, int64_t window) {
   const int64_t firstRow = block * blockRows, rows = std::min(blockRows, length - firstRow);
-  const int64_t begin = window > 0 ? std::max<int64_t>(0, prefix + firstRow - window + 1) : 0;
-  const int64_t firstPrefixKey = std::min(begin, prefix), firstKey = std::max<int64_t>(0, begin - prefix);
-  return {firstRow, rows, firstPrefixKey, prefix - firstPrefixKey, firstKey, firstRow + rows - firstKey, begin};
+  const int64_t wanted = window > 0 ? std::max<int64_t>(0, prefix + firstRow - window + 1) : 0;
+  const auto panelBegin = [](int64_t key) { return key / product::panelWidth * product::panelWidth; };
+  const int64_t firstPrefixKey = wanted < prefix ? panelBegin(wanted) : prefix, firstKey = wanted < prefix ? 0 : panelBegin(wanted - prefix);
+  return {firstRow, rows, firstPrefixKey, prefix - firstPrefixKey, firstKey, firstRow + rows - firstKey, firstPrefixKey + firstKey};
 }
 
 VERLET_CLONES void softmaxRow(float* row, int64_t begin, int64_t end, int64_t columns, float scale, float* logNormalizer) {
@@ -153,55 +107,66 @@ struct Layout {
 
 at::Tensor rowsOf(const at::Tensor& x) { return x.stride(2) == 1 && x.stride(0) > 0 && x.stride(1) > 0 ? x : x.contiguous(); }
 
-// Room for the scores of a block. BLAS rounds differently for differently aligned matrices: aligned, results do not depend on which
-// thread works where.
-class Scratch {
- public:
-  float* room(int64_t count) {
-    if (count > size_) {
-      size_ = (count + 4095) / 4096 * 4096;
-      data_.reset(static_cast<float*>(std::aligned_alloc(64, size_ * sizeof(float))));
-      TORCH_CHECK(data_, "no memory for ", size_, " attention scores");
+// A head of keys or values of one sequence, laid out for products over the head's dimension (`across`) or over the keys (`along`).
+struct Laid {
+  int64_t dim, length = 0;
+  std::vector<float> across, along;
+  void lay(const at::Tensor& x, int64_t head, int64_t start, int64_t count, bool isAcross, bool isAlong) {
+    dim = x.size(2);
+    length = count;
+    const float* rows = x.const_data_ptr<float>() + start * x.stride(0) + head * x.stride(1);
+    if (isAcross) {
+      grow(across, product::packedSize(dim, count));
+      product::packHere(rows, dim, count, 1, x.stride(0), across.data());
     }
-    return data_.get();
+    if (isAlong) {
+      grow(along, product::packedSize(count, dim));
+      product::packHere(rows, count, dim, x.stride(0), 1, along.data());
+    }
   }
-
- private:
-  struct Free {
-    void operator()(float* data) const { std::free(data); }
-  };
-  std::unique_ptr<float, Free> data_;
-  int64_t size_ = 0;
+  static void grow(std::vector<float>& room, int64_t size) {
+    if (static_cast<int64_t>(room.size()) < size) room.resize(size);
+  }
 };
 
-// One head of keys or values, from a token on.
+// What one thread works with: keys and values of the sequence at hand and of the one it goes on from.
+struct Room {
+  Laid keys, values, prefixKeys, prefixValues;
+  std::vector<float> scores, slopes, rows, tiles;
+};
+
 struct Rows {
   const float* data;
   int64_t stride;
-  Rows(const at::Tensor& x, int64_t head) : data(x.const_data_ptr<float>() + head * x.stride(1)), stride(x.stride(0)) {}
-  Matrix from(int64_t token, bool transposed) const { return {data + token * stride, stride, transposed}; }
+  Rows(const at::Tensor& x, int64_t head, int64_t token) : data(x.const_data_ptr<float>() + token * x.stride(0) + head * x.stride(1)), stride(x.stride(0)) {}
 };
 
 // scores [rows, keys] = x (of the span's rows) times the seen keys (or values), transposed
-void againstKeys(const Matrix& x, const Rows& keys, const Sequence& own, const Span& span, int64_t dim, float* scores) {
-  const int64_t columns = span.keys();
-  multiply(x, keys.from(own.prefixStart + span.firstPrefixKey, true), span.rows, span.prefixKeys, dim, scores, columns, false);
-  multiply(x, keys.from(own.start + span.firstKey, true), span.rows, span.ownKeys, dim, scores + span.prefixKeys, columns, false);
+void againstKeys(const Rows& x, const Laid& prefix, const Laid& own, const Span& span, float* scores) {
+  const int64_t columns = span.keys(), dim = own.dim;
+  if (span.prefixKeys > 0)
+    product::run({x.data, x.stride, prefix.across.data() + span.firstPrefixKey * dim, span.rows, dim, span.prefixKeys, scores, columns});
+  product::run({x.data, x.stride, own.across.data() + span.firstKey * dim, span.rows, dim, span.ownKeys, scores + span.prefixKeys, columns});
 }
 
 // out [rows, dim] = scores times the seen values (or keys)
-void mixRows(const float* scores, const Rows& values, const Sequence& own, const Span& span, int64_t dim, float* out, int64_t stride) {
-  const int64_t columns = span.keys();
-  multiply({scores + span.prefixKeys, columns, false}, values.from(own.start + span.firstKey, false), span.rows, dim, span.ownKeys, out, stride, false);
+void mixRows(const float* scores, const Laid& prefix, const Laid& own, const Span& span, float* out, int64_t stride) {
+  const int64_t columns = span.keys(), dim = own.dim, width = product::panelWidth;
+  product::run({scores + span.prefixKeys, columns, own.along.data() + span.firstKey * width, span.rows, span.ownKeys, dim, out, stride, nullptr, 0, own.length});
   if (span.prefixKeys > 0)
-    multiply({scores, columns, false}, values.from(own.prefixStart + span.firstPrefixKey, false), span.rows, dim, span.prefixKeys, out, stride, true);
+    product::run({scores, columns, prefix.along.data() + span.firstPrefixKey * width, span.rows, span.prefixKeys, dim, out, stride, out, stride, prefix.length});
 }
 
 // The gradient of the seen keys (or values) += scores, transposed, times x
-void addToKeys(const float* scores, const Matrix& x, const Sequence& own, const Span& span, int64_t dim, float* gradient, int64_t stride) {
+void addToKeys(const float* scores, const Rows& x, const Sequence& own, const Span& span, int64_t dim, Room& room, float* gradient, int64_t stride) {
   const int64_t columns = span.keys();
-  multiply({scores, columns, true}, x, span.prefixKeys, dim, span.rows, gradient + (own.prefixStart + span.firstPrefixKey) * stride, stride, true);
-  multiply({scores + span.prefixKeys, columns, true}, x, span.ownKeys, dim, span.rows, gradient + (own.start + span.firstKey) * stride, stride, true);
+  Laid::grow(room.rows, product::packedSize(span.rows, dim));
+  Laid::grow(room.tiles, span.rows * product::tileRows);
+  product::packHere(x.data, span.rows, dim, x.stride, 1, room.rows.data());
+  product::addOuterHere(scores, columns, room.rows.data(), span.rows, span.prefixKeys, dim, gradient + (own.prefixStart + span.firstPrefixKey) * stride, stride,
+                        room.tiles.data());
+  product::addOuterHere(scores + span.prefixKeys, columns, room.rows.data(), span.rows, span.ownKeys, dim, gradient + (own.start + span.firstKey) * stride, stride,
+                        room.tiles.data());
 }
 
 // packed_attention(q [tokens, heads, dim], k, v [tokens, kvHeads, dim], lengths, scale, window: 0 or how many keys back,
@@ -214,25 +179,29 @@ std::tuple<at::Tensor, at::Tensor> packedAttention(const at::Tensor& q, const at
   auto output = at::empty({at.tokens, at.heads, at.dim}, q.options());
   auto normalizers = at::empty({at.heads, at.tokens}, q.options());
   float *out = output.mutable_data_ptr<float>(), *logs = normalizers.mutable_data_ptr<float>();
-  const int64_t pieces = at.sequences.size() * at.heads, row = at.heads * at.dim;
+  const int64_t pieces = at.sequences.size() * at.kvHeads, row = at.heads * at.dim;
   at::parallel_for(0, pieces, at.piecesPerThread(pieces), [&](int64_t begin, int64_t end) {
-    OneThreadBlas guard;
-    Scratch scratch;
+    Room room;
     for (int64_t work = begin; work < end; work++) {
-      const int64_t head = work % at.heads;
-      const Sequence& own = at.sequences[work / at.heads];
-      const Rows query(qs, head), key(ks, head / at.group), value(vs, head / at.group);
-      for (int64_t block = 0; block * blockRows < own.length; block++) {
-        const auto span = spanOf(block, own.length, own.prefixLength, window);
-        const int64_t first = own.start + span.firstRow, columns = span.keys();
-        float* scores = scratch.room(span.rows * columns);
-        againstKeys(query.from(first, false), key, own, span, at.dim, scores);
-        for (int64_t r = 0; r < span.rows; r++) {
-          const auto [from, to] = span.seen(r, own.prefixLength, window);
-          softmaxRow(scores + r * columns, from, to, columns, scale, logs + head * at.tokens + first + r);
+      const int64_t kvHead = work % at.kvHeads;
+      const Sequence& own = at.sequences[work / at.kvHeads];
+      room.keys.lay(ks, kvHead, own.start, own.length, true, false);
+      room.values.lay(vs, kvHead, own.start, own.length, false, true);
+      room.prefixKeys.lay(ks, kvHead, own.prefixStart, own.prefixLength, true, false);
+      room.prefixValues.lay(vs, kvHead, own.prefixStart, own.prefixLength, false, true);
+      for (int64_t head = kvHead * at.group; head < (kvHead + 1) * at.group; head++)
+        for (int64_t block = 0; block * blockRows < own.length; block++) {
+          const auto span = spanOf(block, own.length, own.prefixLength, window);
+          const int64_t first = own.start + span.firstRow, columns = span.keys();
+          Laid::grow(room.scores, span.rows * columns);
+          float* scores = room.scores.data();
+          againstKeys(Rows(qs, head, first), room.prefixKeys, room.keys, span, scores);
+          for (int64_t r = 0; r < span.rows; r++) {
+            const auto [from, to] = span.seen(r, own.prefixLength, window);
+            softmaxRow(scores + r * columns, from, to, columns, scale, logs + head * at.tokens + first + r);
+          }
+          mixRows(scores, room.prefixValues, room.values, span, out + first * row + head * at.dim, row);
         }
-        mixRows(scores, value, own, span, at.dim, out + first * row + head * at.dim, row);
-      }
     }
   });
   return {output, normalizers};
@@ -251,34 +220,39 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> packedAttentionBackward(const at:
   const int64_t row = at.heads * at.dim, kvRow = at.kvHeads * at.dim, pieces = at.families.size() * at.kvHeads;
   // A family at a time: whoever adds to the gradient of its shared keys does so in the same order, whatever the threads.
   at::parallel_for(0, pieces, at.piecesPerThread(pieces), [&](int64_t begin, int64_t end) {
-    OneThreadBlas guard;
-    Scratch forScores, forSlopes;
+    Room room;
     for (int64_t work = begin; work < end; work++) {
       const int64_t kvHead = work % at.kvHeads;
       const auto& family = at.families[work / at.kvHeads];
-      const Rows key(ks, kvHead), value(vs, kvHead);
       float *keyGradient = toK + kvHead * at.dim, *valueGradient = toV + kvHead * at.dim;
       for (const int64_t s : family)
         for (int64_t t = at.sequences[s].start; t < at.sequences[s].start + at.sequences[s].length; t++)
           for (int64_t d = 0; d < at.dim; d++) keyGradient[t * kvRow + d] = valueGradient[t * kvRow + d] = 0;
+      const Sequence& root = at.sequences[family[0]];
+      room.prefixKeys.lay(ks, kvHead, root.start, root.length, true, true);
+      room.prefixValues.lay(vs, kvHead, root.start, root.length, true, false);
       for (const int64_t s : family) {
         const Sequence& own = at.sequences[s];
+        room.keys.lay(ks, kvHead, own.start, own.length, true, true);
+        room.values.lay(vs, kvHead, own.start, own.length, true, false);
         for (int64_t head = kvHead * at.group; head < (kvHead + 1) * at.group; head++)
           for (int64_t block = 0; block * blockRows < own.length; block++) {
             const auto span = spanOf(block, own.length, own.prefixLength, window);
             const int64_t first = own.start + span.firstRow, columns = span.keys();
-            float *scores = forScores.room(span.rows * columns), *slopes = forSlopes.room(span.rows * columns);
-            const Matrix query = Rows(qs, head).from(first, false), incoming = Rows(gs, head).from(first, false);
-            againstKeys(query, key, own, span, at.dim, scores);
-            againstKeys(incoming, value, own, span, at.dim, slopes);
+            Laid::grow(room.scores, span.rows * columns);
+            Laid::grow(room.slopes, span.rows * columns);
+            float *scores = room.scores.data(), *slopes = room.slopes.data();
+            const Rows query(qs, head, first), incoming(gs, head, first);
+            againstKeys(query, room.prefixKeys, room.keys, span, scores);
+            againstKeys(incoming, room.prefixValues, room.values, span, slopes);
             for (int64_t r = 0; r < span.rows; r++) {
               const auto [from, to] = span.seen(r, own.prefixLength, window);
               const float delta = rowDot(incoming.data + r * row, out + (first + r) * row + head * at.dim, at.dim);
               backwardRow(scores + r * columns, slopes + r * columns, from, to, columns, scale, logs[head * at.tokens + first + r], delta);
             }
-            mixRows(slopes, key, own, span, at.dim, toQ + first * row + head * at.dim, row);
-            addToKeys(slopes, query, own, span, at.dim, keyGradient, kvRow);
-            addToKeys(scores, incoming, own, span, at.dim, valueGradient, kvRow);
+            mixRows(slopes, room.prefixKeys, room.keys, span, toQ + first * row + head * at.dim, row);
+            addToKeys(slopes, query, own, span, at.dim, room, keyGradient, kvRow);
+            addToKeys(scores, incoming, own, span, at.dim, room, valueGradient, kvRow);
           }
       }
     }

@@ -64,23 +64,39 @@ VERLET_INLINE void tileOf(int64_t rows, const float* a, int64_t aRow, const floa
     }
 }
 
-// One panel against some rows. Narrow machines take a panel in two halves.
+VERLET_INLINE void copyPart(const float* from, int64_t width, float* to) {
+  int64_t k = 0;
+  for (; k + 8 <= width; k += 8) std::memcpy(to + k, from + k, 8 * sizeof(float));
+  for (; k < width; k++) to[k] = from[k];
+}
+
+// One panel against some rows; narrow machines take a panel in two halves. Where the matrix ends within the panel, the sums go
+// through a buffer of a panel's width.
 template <typename Vector, int64_t most, bool tiled>
-VERLET_INLINE void panelRows(const Task& t, int64_t firstRow, int64_t rows, const float* panel, int64_t inner, const float* a, const float* start, int64_t startRow,
+VERLET_INLINE void panelRows(const float* a, int64_t aRow, int64_t rows, const float* panel, int64_t inner, int64_t width, const float* start, int64_t startRow,
                              float* y, int64_t yRow) {
   constexpr int64_t columns = 2 * sizeof(Vector) / sizeof(float);
-  for (int64_t r = firstRow; r < firstRow + rows;) {
-    const int64_t left = firstRow + rows - r, pieces = (left + most - 1) / most, now = (left + pieces - 1) / pieces;
-    for (int64_t c = 0; c < panelWidth; c += columns)
-      tileOf<Vector, tiled>(now, tiled ? a + r : a + r * t.aRow, t.aRow, panel + c, inner, start ? start + (r - firstRow) * startRow + c : nullptr, startRow,
-                     y + (r - firstRow) * yRow + c, yRow);
+  float edge[most * panelWidth] = {};
+  for (int64_t r = 0; r < rows;) {
+    const int64_t pieces = (rows - r + most - 1) / most, now = (rows - r + pieces - 1) / pieces;
+    const float *left = tiled ? a + r : a + r * aRow, *from = start ? start + r * startRow : nullptr;
+    float* to = y + r * yRow;
+    if (width == panelWidth)
+      for (int64_t c = 0; c < panelWidth; c += columns)
+        tileOf<Vector, tiled>(now, left, aRow, panel + c, inner, from ? from + c : nullptr, startRow, to + c, yRow);
+    else {
+      for (int64_t n = 0; from && n < now; n++) copyPart(from + n * startRow, width, edge + n * panelWidth);
+      for (int64_t c = 0; c < width; c += columns)
+        tileOf<Vector, tiled>(now, left, aRow, panel + c, inner, from ? edge + c : nullptr, panelWidth, edge + c, panelWidth);
+      for (int64_t n = 0; n < now; n++) copyPart(edge + n * panelWidth, width, to + n * yRow);
+    }
     r += now;
   }
 }
 
 template <typename Vector, int64_t most, bool tiled>
 VERLET_INLINE void runWith(const Task& t) {
-  float edge[rowBlock * panelWidth];
+  const int64_t held = t.panelInner ? t.panelInner : t.inner;
   for (int64_t r = 0; r < t.rows; r += rowBlock) {
     const int64_t rows = std::min(rowBlock, t.rows - r);
     for (int64_t k = 0; k == 0 || k < t.inner; k += innerBlock) {
@@ -88,20 +104,10 @@ VERLET_INLINE void runWith(const Task& t) {
       // From the second block of terms on, the sums go on from where they are.
       const float* start = k == 0 ? t.start : t.y;
       const int64_t startRow = k == 0 ? t.startRow : t.yRow;
-      for (int64_t c = 0; c < t.columns; c += panelWidth) {
-        const float *panel = t.panels + c * t.inner + k * panelWidth, *a = t.a + k * (tiled ? tileRows : 1);
-        const float* from = start ? start + r * startRow + c : nullptr;
-        float* y = t.y + r * t.yRow + c;
-        const int64_t width = std::min(panelWidth, t.columns - c);
-        if (width == panelWidth) {
-          panelRows<Vector, most, tiled>(t, r, rows, panel, inner, a, from, startRow, y, t.yRow);
-          continue;
-        }
-        for (int64_t n = 0; n < rows; n++)
-          for (int64_t j = 0; j < panelWidth; j++) edge[n * panelWidth + j] = from && j < width ? from[n * startRow + j] : 0;
-        panelRows<Vector, most, tiled>(t, r, rows, panel, inner, a, edge, panelWidth, edge, panelWidth);
-        for (int64_t n = 0; n < rows; n++) std::memcpy(y + n * t.yRow, edge + n * panelWidth, width * sizeof(float));
-      }
+      const float* a = tiled ? t.a + k * tileRows + r : t.a + k + r * t.aRow;
+      for (int64_t c = 0; c < t.columns; c += panelWidth)
+        panelRows<Vector, most, tiled>(a, t.aRow, rows, t.panels + c * held + k * panelWidth, inner, std::min(panelWidth, t.columns - c),
+                                       start ? start + r * startRow + c : nullptr, startRow, t.y + r * t.yRow + c, t.yRow);
     }
   }
 }
@@ -138,15 +144,35 @@ VERLET_CLONES void packRows(const float* matrix, int64_t innerStride, int64_t in
   }
 }
 
-// Sixteen terms of every column at a time: whole lines are read, and what is written stays in the first-level cache.
+typedef float Vector4 __attribute__((vector_size(16), aligned(4)));
+typedef int32_t Index4 __attribute__((vector_size(16)));
+
+// Four terms of four columns, turned in registers.
+VERLET_INLINE void turnFour(const float* matrix, int64_t columnStride, float* panel) {
+  Vector4 a, b, c, d;
+  std::memcpy(&a, matrix, sizeof(a));
+  std::memcpy(&b, matrix + columnStride, sizeof(b));
+  std::memcpy(&c, matrix + 2 * columnStride, sizeof(c));
+  std::memcpy(&d, matrix + 3 * columnStride, sizeof(d));
+  const Index4 low{0, 4, 1, 5}, high{2, 6, 3, 7}, first{0, 1, 4, 5}, second{2, 3, 6, 7};
+  const Vector4 ab = __builtin_shuffle(a, b, low), AB = __builtin_shuffle(a, b, high), cd = __builtin_shuffle(c, d, low), CD = __builtin_shuffle(c, d, high);
+  const Vector4 turned[4] = {__builtin_shuffle(ab, cd, first), __builtin_shuffle(ab, cd, second), __builtin_shuffle(AB, CD, first), __builtin_shuffle(AB, CD, second)};
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) std::memcpy(panel + i * panelWidth, &turned[i], sizeof(Vector4));
+}
+
+// Whole lines are read, and what is written stays in the first-level cache.
 VERLET_CLONES void packTurned(const float* matrix, int64_t columnStride, int64_t inner, int64_t width, float* panel) {
-  for (int64_t k = 0; k < inner; k += 16) {
-    const int64_t terms = inner - k < 16 ? inner - k : 16;
-    for (int64_t j = 0; j < width; j++)
-      for (int64_t i = 0; i < terms; i++) panel[(k + i) * panelWidth + j] = matrix[j * columnStride + k + i];
-    for (int64_t j = width; j < panelWidth; j++)
-      for (int64_t i = 0; i < terms; i++) panel[(k + i) * panelWidth + j] = 0;
+  int64_t k = 0;
+  for (; k + 16 <= inner; k += 16) {
+    int64_t j = 0;
+    for (; j + 4 <= width; j += 4)
+      for (int64_t i = 0; i < 16; i += 4) turnFour(matrix + j * columnStride + k + i, columnStride, panel + (k + i) * panelWidth + j);
+    for (; j < panelWidth; j++)
+      for (int64_t i = 0; i < 16; i++) panel[(k + i) * panelWidth + j] = j < width ? matrix[j * columnStride + k + i] : 0;
   }
+  for (; k < inner; k++)
+    for (int64_t j = 0; j < panelWidth; j++) panel[k * panelWidth + j] = j < width ? matrix[j * columnStride + k] : 0;
 }
 
 void packPanel(const float* matrix, int64_t inner, int64_t columns, int64_t innerStride, int64_t columnStride, int64_t panel, float* panels) {
@@ -189,7 +215,7 @@ void runParallel(const Task& task) {
   const int64_t perPanel = std::max<int64_t>(1, task.rows * task.inner * panelWidth);
   at::parallel_for(0, panelsOf(task.columns), std::max<int64_t>(1, 200000 / perPanel), [&](int64_t begin, int64_t end) {
     Task part = task;
-    part.panels += begin * panelWidth * task.inner;
+    part.panels += begin * panelWidth * (task.panelInner ? task.panelInner : task.inner);
     part.y += begin * panelWidth;
     if (part.start) part.start += begin * panelWidth;
     part.columns = std::min(end * panelWidth, task.columns) - begin * panelWidth;
@@ -201,6 +227,18 @@ void pack(const float* matrix, int64_t inner, int64_t columns, int64_t innerStri
   at::parallel_for(0, panelsOf(columns), std::max<int64_t>(1, 32768 / (panelWidth * std::max<int64_t>(inner, 1))), [&](int64_t begin, int64_t end) {
     for (int64_t panel = begin; panel < end; panel++) packPanel(matrix, inner, columns, innerStride, columnStride, panel, panels);
   });
+}
+
+void packHere(const float* matrix, int64_t inner, int64_t columns, int64_t innerStride, int64_t columnStride, float* panels) {
+  for (int64_t panel = 0; panel < panelsOf(columns); panel++) packPanel(matrix, inner, columns, innerStride, columnStride, panel, panels);
+}
+
+void addOuterHere(const float* a, int64_t aRow, const float* panels, int64_t terms, int64_t rows, int64_t columns, float* y, int64_t yRow, float* tiles) {
+  for (int64_t r = 0; r < rows; r += tileRows) {
+    const int64_t now = std::min(tileRows, rows - r);
+    packTiles(a + r, aRow, terms, now, tiles);
+    run({tiles, 0, panels, now, terms, columns, y + r * yRow, yRow, y + r * yRow, yRow});
+  }
 }
 
 void outer(const float* a, int64_t aRow, const float* b, int64_t bRow, int64_t terms, int64_t rows, int64_t columns, float* y) {

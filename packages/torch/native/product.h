@@ -24,6 +24,7 @@ struct Task {
   int64_t yRow;
   const float* start = nullptr;  // null: zero; a bias: startRow = 0; y itself adds to what is there
   int64_t startRow = 0;
+  int64_t panelInner = 0;  // terms that a panel holds, where only some of them are summed
 };
 
 // On this thread.
@@ -34,6 +35,12 @@ void runParallel(const Task& task);
 
 // The panels of a matrix [inner, columns] whose elements stand `innerStride` and `columnStride` apart; one of them must be 1.
 void pack(const float* matrix, int64_t inner, int64_t columns, int64_t innerStride, int64_t columnStride, float* panels);
+
+// The same on this thread.
+void packHere(const float* matrix, int64_t inner, int64_t columns, int64_t innerStride, int64_t columnStride, float* panels);
+
+// y [rows, columns] += sum over t of a[t, r] * b[t, c], with b in panels, on this thread. `tiles` is room for terms * 12 values.
+void addOuterHere(const float* a, int64_t aRow, const float* panels, int64_t terms, int64_t rows, int64_t columns, float* y, int64_t yRow, float* tiles);
 
 // y [rows, columns] = sum over t of a[t, r] * b[t, c]: the gradient of a weight, on all threads.
 void outer(const float* a, int64_t aRow, const float* b, int64_t bRow, int64_t terms, int64_t rows, int64_t columns, float* y);

@@ -19,6 +19,8 @@ export interface CheckpointPart {
   load?(source: string): void | Promise<void>;
 }
 
+const ADAPTER = 'lora_adapter';
+
 export type CheckpointParts = Partial<Record<Content, CheckpointPart>>;
 
 const WORDS: Record<Content, string> = {
@@ -48,7 +50,7 @@ export function weightParts(
   const load = (source: string): void => loadWeights(model, source);
   if (!loraOf(model)) return { model: { ...whole, load }, hf_model: isOne ? { ...whole, load } : huggingface };
   const adapter: CheckpointPart = {
-    name: 'lora_adapter',
+    name: ADAPTER,
     async save(target) {
       await saveAdapter(model, target, { baseModel });
       if (isOne) await huggingface.save(path.join(path.dirname(target), huggingface.name));
@@ -92,6 +94,12 @@ export async function loadParts(
   { load_contents }: CheckpointSettings,
   parts: CheckpointParts,
 ): Promise<void> {
+  const refuse = (reason: string): never => {
+    throw new UserError(`cannot resume from ${folder}: ${reason}`, { exitCode: 2 });
+  };
+  if (!existsSync(folder))
+    refuse('it is not there: the run was started without this model, or it was deleted (trainer.max_*_ckpt_to_keep)');
+  checkAdapter(folder, load_contents, parts, refuse);
   const wanted = new Map<string, { content: Content; part: CheckpointPart }>();
   for (const content of load_contents) {
     const part = parts[content];
@@ -103,14 +111,33 @@ export async function loadParts(
     const held = (Object.keys(parts) as Content[]).filter((name) => parts[name]!.load && isThere(parts[name]!));
     // Where weights for others and weights to go on from are one folder, one word for it is enough.
     const words = held.filter((name) => name !== 'hf_model' || !held.includes('model'));
-    throw new UserError(
-      `cannot resume from ${folder}: it holds no ${WORDS[content]} (${part.name}), which ${key}.load_contents asks for as ` +
+    refuse(
+      `it holds no ${WORDS[content]} (${part.name}), which ${key}.load_contents asks for as ` +
         `'${content}'; it was saved without (${key}.save_contents). ` +
         (words.length > 0
           ? `${key}.load_contents=[${words.join(',')}] goes on with what is there`
           : 'It holds nothing'),
-      { exitCode: 2 },
     );
   }
   for (const { part } of wanted.values()) await part.load!(path.join(folder, part.name));
+}
+
+/** Weights of a run with an adapter and of one without do not fit each other, nor do their optimizers. */
+function checkAdapter(
+  folder: string,
+  wanted: readonly Content[],
+  parts: CheckpointParts,
+  refuse: (reason: string) => never,
+): void {
+  const has = (name: string): boolean => existsSync(path.join(folder, name));
+  const wantsAdapter = parts.model?.name === ADAPTER;
+  const instead =
+    `or start from ${path.join(folder, 'huggingface')} as the model, with trainer.resume_mode=disable and another ` +
+    'trainer.default_local_dir';
+  if (wantsAdapter && wanted.includes('model') && !has(ADAPTER) && has('huggingface'))
+    refuse(
+      `it holds no ${ADAPTER}: it was trained without (lora_rank), or saved without 'model'. Use the same settings, ${instead}`,
+    );
+  if (!wantsAdapter && wanted.includes('optimizer') && has(ADAPTER))
+    refuse(`it was trained with an adapter, this run has none (lora_rank). Use the same settings, ${instead}`);
 }

@@ -98,6 +98,16 @@ describe('verlet sft', () => {
     expect(again.noted).toContain('nothing to do: step 6 was reached before');
   });
 
+  it('ends before a step that is not finite, and keeps its examples', async () => {
+    const { exitCode, noted } = await verlet(settings('diverged', 'optim.lr=1e30', 'optim.lr_warmup_steps=0'));
+    expect(exitCode).toBe(1);
+    expect(noted).toMatch(/step \d: the loss is NaN.*failed_batch_step_\d.*smaller learning rate/);
+    expect(noted).not.toContain('defect');
+    const [folder] = readdirSync(path.join(root, 'diverged')).filter((name) => name.startsWith('failed_batch'));
+    const items = JSON.parse(readFileSync(path.join(root, 'diverged', folder!, 'items.json'), 'utf8')) as unknown[];
+    expect(items).toHaveLength(4);
+  });
+
   it('frees every tensor it made', () => {
     expect(liveTensors().count).toBe(0);
   });

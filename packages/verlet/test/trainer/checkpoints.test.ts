@@ -59,10 +59,12 @@ it('with an adapter, hf_model is for others and model is what a run goes on from
   const contents = 'actor_rollout_ref.actor.checkpoint.save_contents';
   await run('adapter', 1, lora, `${contents}=[hf_model,optimizer,extra]`);
   expect(held('adapter', 1, 'actor')).toEqual(['huggingface', 'optimizer.safetensors', 'state.json']);
-  await expect(run('adapter', 2, lora)).rejects.toThrow(/it holds no weights \(lora_adapter\)/);
+  await expect(run('adapter', 2, lora)).rejects.toThrow(/it holds no lora_adapter: .*saved without 'model'/);
   await run('adapted', 1, lora);
   expect(held('adapted', 1, 'actor')).toContain('lora_adapter');
   expect((await run('adapted', 2, lora)).globalStep).toBe(2);
+  await expect(run('adapted', 3)).rejects.toThrow(/it was trained with an adapter, this run has none/);
+  await expect(run('adapted', 3, lora, 'critic.model.lora_rank=2')).rejects.toThrow(/critic: it holds no weights/);
 });
 
 it('names a damaged checkpoint and the one before it, which still works', async () => {

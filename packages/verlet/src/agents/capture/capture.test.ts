@@ -389,7 +389,7 @@ describe('programs that fail', () => {
     const bounded = new Policy({
       engine,
       tokenizer,
-      config: { responseLength: 1000, maxPromptLength: 1000, trajectoryTimeoutSeconds: 0.2 },
+      config: { responseLength: 1000, maxPromptLength: 1000, trajectoryTimeoutSeconds: 1 },
     });
     const rows = ['throws', 'hangs', 'silent', 'nonsense', 'works'].map((content) => ({ prompt: [user(content)] }));
     const { trajectories, metrics, errors } = await runPrograms(bounded, rows, async (row, { session }) => {
@@ -407,7 +407,7 @@ describe('programs that fail', () => {
       ['stop', 1],
     ]);
     expect(trajectories[2]!.rewardError).toContain('finite');
-    expect(errors).toEqual(['row 0: broke', 'row 1: the program did not finish within 0.2 s', 'row 2: never asked']);
+    expect(errors).toEqual(['row 0: broke', 'row 1: the program did not finish within 1 s', 'row 2: never asked']);
     expect(metrics).toMatchObject({ 'agent/program_errors': 3, 'agent/programs_without_calls': 1 });
   });
 

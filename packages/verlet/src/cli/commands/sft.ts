@@ -38,7 +38,12 @@ Ctrl-C finishes the step, saves and stops; the same command goes on from there. 
       config.objective.name === 'sft'
         ? (await import('../../trainer/sft/index.js')).sft
         : (await import('../../trainer/preference/index.js')).trainPreference;
-    const result = await run({ config, signal, write: (line: string) => io.print(line) });
+    const result = await run({ config, signal, write: (line: string) => io.print(line) }).catch(
+      async (error: unknown) => {
+        const { explained } = await import('../worker-failure.js');
+        throw explained(error, config.trainer.default_local_dir);
+      },
+    );
     if (result.interrupted) io.note(`stopped after step ${result.globalStep}; run the same command again to go on`);
     else if (result.checkpoint === null) io.note(`nothing to do: step ${result.globalStep} was reached before`);
     if (result.checkpoint) io.print(`model: ${result.checkpoint}/actor/huggingface`);

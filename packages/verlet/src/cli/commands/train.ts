@@ -1,12 +1,10 @@
-import { existsSync, readFileSync } from 'node:fs';
-import path from 'node:path';
 import type { Command } from 'commander';
-import { batchPlan, renderBatchPlan, UserError } from '../../config/index.js';
-import { WorkerError } from '../../controller/index.js';
+import { batchPlan, renderBatchPlan } from '../../config/index.js';
 import { distill } from '../../trainer/distill/index.js';
 import { train } from '../../trainer/train.js';
 import { type CommandInvocation, type CommandModule, EXIT } from '../command.js';
 import { addConfigOptions, configFromCommandLine } from '../config-options.js';
+import { explained } from '../worker-failure.js';
 
 export const command: CommandModule = {
   name: 'train',
@@ -43,13 +41,3 @@ Ctrl-C finishes the step, saves and stops (again: stops at once); the same comma
     return result.interrupted ? EXIT.interrupted : EXIT.ok;
   },
 };
-
-/** A rank that was killed, hung or never came up is no defect of the program; what was saved before is not lost. */
-function explained(error: unknown, runFolder: string): unknown {
-  if (!(error instanceof WorkerError) || error.failure === 'threw') return error;
-  const latest = path.join(runFolder, 'latest_checkpointed_iteration.txt');
-  const next = existsSync(latest)
-    ? `the same command goes on after step ${readFileSync(latest, 'utf8').trim()}`
-    : 'nothing was saved yet (trainer.save_freq); the same command starts anew';
-  return new UserError(`${error.message}\nThe ranks were ended; ${next}`, { cause: error });
-}

@@ -1,5 +1,5 @@
 /** A loss or gradient that is not finite: the optimizer has not stepped; the batch that caused it is kept to be looked at. */
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { UserError } from '../../config/errors.js';
 import { DataProto, saveDataProto } from '../../protocol/index.js';
@@ -74,6 +74,31 @@ export function keepFailedBatch({ runFolder, step, phase, batch, error }: Failur
     : 'All inputs of the batch are finite: try a smaller learning rate, a smaller grad_clip, or fp32.';
   return new TrainingDivergedError(
     `step ${step}, ${phase}: ${firstLine(error.message)}. The optimizer did not step on it; ${kept}. ${where} The same command goes on from the last checkpoint.`,
+    { cause: error },
+  );
+}
+
+/** The same for learning from fixed examples: they go into `failed_batch_step_N/items.json`. */
+export function keepFailedExamples(failure: {
+  runFolder: string;
+  step: number;
+  items: readonly unknown[];
+  error: Error;
+}): TrainingDivergedError {
+  const { runFolder, step, items, error } = failure;
+  const folder = path.join(runFolder, `failed_batch_step_${step}`);
+  let kept = `the examples are in ${folder}`;
+  try {
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(path.join(folder, 'items.json'), `${JSON.stringify(items.map(plain))}\n`);
+    const reason = { step, phase: 'update', message: error.message };
+    writeFileSync(path.join(folder, 'reason.json'), `${JSON.stringify(reason, null, 2)}\n`);
+  } catch (problem) {
+    kept = `the examples could not be kept in ${folder} (${(problem as Error).message})`;
+  }
+  return new TrainingDivergedError(
+    `step ${step}: ${firstLine(error.message)}. The optimizer did not step on it; ${kept}. Try a smaller learning rate ` +
+      '(optim.lr), a smaller optim.clip_grad, or fp32. The same command goes on from the last checkpoint.',
     { cause: error },
   );
 }

@@ -40,7 +40,13 @@ export class Guards {
   }
 }
 
-export { isNonFinite, keepFailedBatch, nonFiniteRows, TrainingDivergedError } from './failed-batch.js';
+export {
+  isNonFinite,
+  keepFailedBatch,
+  keepFailedExamples,
+  nonFiniteRows,
+  TrainingDivergedError,
+} from './failed-batch.js';
 export { constantRewardShare, guardMeasures, repeatedShare } from './measures.js';
 export { GuardMonitor } from './monitor.js';
 export { RULES, type Rule } from './rules.js';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { clock, count, klOf, short } from '../trackers/words.js';
 import type { ValidationExample } from '../validation.js';
 import type { Chart } from './chart.js';
-import { type Point, type RunHistory, seriesOf, validationNames } from './history.js';
+import { HELD_OUT_LOSS, type Point, type RunHistory, seriesOf, validationNames } from './history.js';
 
 export interface Curve {
   label: string;
@@ -44,7 +44,9 @@ export function reportContent(history: RunHistory, title: string): ReportContent
   const curves: Curve[] = [
     curve('reward', 'critic/score/mean'),
     curve('loss', 'train/loss'),
-    curve('held-out loss', 'val/loss'),
+    curve('held-out loss', HELD_OUT_LOSS),
+    curve('accuracy', 'train/accuracy'),
+    curve('held-out accuracy', 'val/accuracy'),
     ...validations.map(({ label, points }) => ({ label: `validation ${label}`, points })),
     curve('response length', 'response_length/mean'),
     curve('entropy', 'actor/entropy'),
@@ -81,11 +83,16 @@ function facts({ records, best }: RunHistory): [string, string][] {
   if (best)
     lines.push([
       'best checkpoint',
-      `global_step_${best.step}${best.score === null ? ' (the newest; nothing was validated)' : `, ${best.metric?.slice('val-core/'.length) ?? 'validation'} ${short(best.score)}`}`,
+      `global_step_${best.step}${best.score === null ? ' (the newest; nothing was validated)' : `, ${validationWords(best.metric)} ${short(best.score)}`}`,
     ]);
   const warned = trained.filter(({ data }) => (data['guard/active_warnings'] ?? 0) > 0).length;
   if (warned > 0) lines.push(['guards', `a warning stood in ${warned} of ${trained.length} steps`]);
   return lines;
+}
+
+function validationWords(metric: string | null): string {
+  if (metric === null) return 'validation';
+  return metric === HELD_OUT_LOSS ? 'held-out loss' : metric.slice('val-core/'.length);
 }
 
 /** Phases that contain others are left out: shares add up to one step. */

@@ -76,6 +76,9 @@ export function validationNames(records: readonly MetricRecord[]): string[] {
   );
 }
 
+/** What fine-tuning validates by: less is better. */
+export const HELD_OUT_LOSS = 'val/loss';
+
 /** The checkpoint that the run kept as best, else the saved step that validated best, else the newest. */
 function bestCheckpoint(
   runFolder: string,
@@ -83,7 +86,8 @@ function bestCheckpoint(
   checkpoints: readonly number[],
 ): RunHistory['best'] {
   if (checkpoints.length === 0) return null;
-  const metric = validationNames(records)[0] ?? null;
+  const heldOut = records.some(({ data }) => HELD_OUT_LOSS in data) ? HELD_OUT_LOSS : null;
+  const metric = validationNames(records)[0] ?? heldOut;
   const file = path.join(runFolder, 'checkpoint_tracker.json');
   if (existsSync(file)) {
     try {
@@ -99,6 +103,7 @@ function bestCheckpoint(
   }
   const saved = metric ? seriesOf(records, metric).filter(([step]) => checkpoints.includes(step)) : [];
   if (saved.length === 0) return { step: checkpoints.at(-1)!, metric: null, score: null };
-  const [step, score] = saved.reduce((best, point) => (point[1] > best[1] ? point : best));
+  const sign = metric === HELD_OUT_LOSS ? -1 : 1;
+  const [step, score] = saved.reduce((best, point) => (sign * point[1] > sign * best[1] ? point : best));
   return { step, metric, score };
 }

@@ -77,15 +77,13 @@ export function table(rows: readonly (readonly [string, string])[]): string[] {
 
 /** The few lines that end a run on the console. */
 export function reportSummary(content: ReportContent, reportFile: string): string {
-  const headlines = content.curves.filter(
-    ({ label }) => label === 'reward' || label === 'loss' || label.startsWith('validation'),
-  );
+  const headlines = content.curves.filter(({ label }) => /^(reward|loss|held-out|validation)/.test(label));
   const rows: [string, string][] = [
     ...content.facts,
     ...headlines.map((curve): [string, string] => [curve.label, curveLine(curve, 24)]),
     ['report', reportFile],
   ];
-  const next = content.commands.filter(([command]) => /^verlet (chat|serve|dashboard)/.test(command));
+  const next = content.commands.filter(([command]) => /^verlet (train|chat|serve|dashboard)/.test(command));
   const lines = ['', `${content.title}: the run in short`, ...table(rows).map((line) => `  ${line}`)];
   for (const { prompt, before, after } of content.samples?.pairs.slice(0, 2) ?? []) {
     lines.push(`  asked   ${oneLine(prompt)}`);

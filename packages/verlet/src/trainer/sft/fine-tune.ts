@@ -5,6 +5,7 @@
 import { type SftConfig, UserError } from '../../config/index.js';
 import { DataLoader, type ItemSource } from '../../data/index.js';
 import { type Checkpointed, Checkpoints } from '../checkpoints.js';
+import { isNonFinite, keepFailedExamples } from '../guards/index.js';
 import { reportTracker } from '../report/index.js';
 import { openRunFolder } from '../run-folder.js';
 import { wantsLiveView } from '../trackers/create.js';
@@ -69,7 +70,7 @@ export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<I
       const started = performance.now();
       const epoch = loader.epochIndex;
       const items = await loader.next();
-      const metrics = await learner.step(items, state.globalStep);
+      const metrics = await stepOrKeep(learner, items, state.globalStep, runFolder);
       state.globalStep++;
       const seconds = (performance.now() - started) / 1000;
       metrics['train/epoch'] = epoch;
@@ -93,6 +94,16 @@ export async function fineTune<Item>(options: RunOptions, parts: FineTuneParts<I
   } finally {
     await trackers.finish(outcome);
     await learner.close();
+  }
+}
+
+/** A loss or gradient that is not finite ends the run before it changes a weight; what caused it is kept. */
+async function stepOrKeep<Item>(learner: Learner<Item>, items: readonly Item[], progress: number, runFolder: string) {
+  try {
+    return await learner.step(items, progress);
+  } catch (error) {
+    if (isNonFinite(error)) throw keepFailedExamples({ runFolder, step: progress + 1, items, error });
+    throw error;
   }
 }
 
