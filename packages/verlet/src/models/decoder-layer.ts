@@ -153,16 +153,16 @@ class SelfAttention extends nn.Module {
 
   private rotate(qkv: Tensor, rope: RopeTable, positions: Tensor): Parts {
     const { numHeads, numKvHeads } = this.config;
-    if (rope.onCuda && !this.q_norm)
-      // One tensor in, one out: the gradient of the split is one copy instead of zeros and sums for each part.
+    if (!this.q_norm)
+      // One tensor in, one out, and the projection itself is needed no more.
       return rope
         .rotatePartial(qkv, positions, numHeads + numKvHeads)
         .split([numHeads, numKvHeads, numKvHeads], 1) as Parts;
     const q = qkv.narrow(1, 0, numHeads);
     const k = qkv.narrow(1, numHeads, numKvHeads);
     return [
-      rope.rotate(this.q_norm ? this.q_norm.forward(q) : q, positions),
-      rope.rotate(this.k_norm ? this.k_norm.forward(k) : k, positions),
+      rope.rotate(this.q_norm.forward(q), positions),
+      rope.rotate(this.k_norm!.forward(k), positions),
       qkv.narrow(1, numHeads + numKvHeads, numKvHeads),
     ];
   }
