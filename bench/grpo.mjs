@@ -123,7 +123,8 @@ async function measure(name) {
   const promptTokens = tokenizer.encodeChat(rows[0].prompt, { addGenerationPrompt: true }).length;
 
   const rate = matmulRate(shape);
-  // Matrix products only: each sampled token once forward, each trained token forward and twice back.
+  // Matrix products only: each sampled token once forward, each trained token forward and twice back. Prompts count for every
+  // sample, as TRL computes them; Verlet computes them once for all samples of a group.
   const weights = policy.parameterCount();
   const sampled = prompts * samples * newTokens;
   const trained = prompts * samples * (promptTokens + newTokens);
@@ -181,19 +182,20 @@ async function measure(name) {
   }
   rmSync(folder, { recursive: true, force: true });
   const step = phase('step');
-  return { name, weights, rate, floor, step, gen: phase('gen'), update: phase('update_actor'), trl };
+  const saved = median(own.map((metrics) => metrics['perf/shared_prompt_tokens'] ?? 0)) / trained;
+  return { name, weights, rate, floor, step, gen: phase('gen'), update: phase('update_actor'), saved, trl };
 }
 
 const results = [];
 for (const name of values.size === 'all' ? Object.keys(sizes) : [values.size]) results.push(await measure(name));
-for (const { name, weights, rate, floor, step, gen, update, trl } of results) {
+for (const { name, weights, rate, floor, step, gen, update, saved, trl } of results) {
   console.log(
     `\n${name}: ${(weights / 1e6).toFixed(2)} M parameters, ${prompts} prompts x ${samples} samples x ${newTokens} tokens, fp32, ${getThreads()} threads, median of ${steps} steps`,
   );
   console.log(`  matrix products run at      ${(rate / 1e9).toFixed(0)} GFLOP/s`);
   console.log(`  arithmetic floor            ${floor.toFixed(3)} s`);
   console.log(
-    `  verlet                      ${step.toFixed(3)} s   ${(step / floor).toFixed(2)}x the floor   (sampling ${gen.toFixed(3)}, update ${update.toFixed(3)})`,
+    `  verlet                      ${step.toFixed(3)} s   ${(step / floor).toFixed(2)}x the floor   (sampling ${gen.toFixed(3)}, update ${update.toFixed(3)} with ${(100 * saved).toFixed(0)}% of the tokens shared)`,
   );
   if (trl)
     console.log(

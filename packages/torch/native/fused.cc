@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "swiglu.h"
 
@@ -18,17 +19,21 @@ VERLET_CLONES void rotateRow(const float* x, const float* cos, const float* sin,
   }
 }
 
-// rope(x [tokens, heads, dim], cos, sin [positions, dim], position [tokens] int64, inverse): halves rotated against each other.
-// The tables repeat their first half, as Hugging Face writes them, so both halves share one cosine. `inverse` turns back:
-// that is the gradient.
-at::Tensor rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position, bool inverse) {
+// rope_partial(x [tokens, heads, dim], cos, sin [positions, dim], position [tokens] int64, rotated, inverse): halves of the first
+// heads rotated against each other, the other heads copied (the values, which stand behind queries and keys in one projection).
+// The tables repeat their first half, as Hugging Face writes them, so both halves share one cosine. `inverse` turns back: that is
+// the gradient.
+at::Tensor ropePartial(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position, int64_t rotated, bool inverse) {
   TORCH_CHECK(x.dim() == 3 && cos.dim() == 2 && x.size(2) == cos.size(1) && x.size(2) % 2 == 0, "x must be [tokens, heads, dim], the tables [positions, dim]");
   TORCH_CHECK(position.scalar_type() == at::kLong && position.numel() == x.size(0), "position must be int64, one per token");
+  TORCH_CHECK(rotated >= 0 && rotated <= x.size(1), "cannot rotate ", rotated, " of ", x.size(1), " heads");
   if (x.scalar_type() != at::kFloat || cos.scalar_type() != at::kFloat) {
     auto c = cos.index_select(0, position).to(at::kFloat).unsqueeze(1), s = sin.index_select(0, position).to(at::kFloat).unsqueeze(1);
-    auto halves = x.to(at::kFloat).chunk(2, -1);
+    auto part = x.narrow(1, 0, rotated);
+    auto halves = part.to(at::kFloat).chunk(2, -1);
     if (inverse) s = s.neg();
-    return (x * c + at::cat({halves[1].neg(), halves[0]}, -1) * s).to(x.scalar_type());
+    auto turned = (part * c + at::cat({halves[1].neg(), halves[0]}, -1) * s).to(x.scalar_type());
+    return rotated == x.size(1) ? turned : at::cat({turned, x.narrow(1, rotated, x.size(1) - rotated)}, 1);
   }
   auto source = x.stride(2) == 1 ? x : x.contiguous();
   auto tokens = x.size(0), heads = x.size(1), dim = x.size(2), half = dim / 2;
@@ -41,19 +46,18 @@ at::Tensor rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& si
   const int64_t tokenStride = source.stride(0), headStride = source.stride(1);
   const float sign = inverse ? -1.0f : 1.0f;
   at::parallel_for(0, tokens, 64, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; t++)
-      for (int64_t h = 0; h < heads; h++)
-        rotateRow(in + t * tokenStride + h * headStride, cosines + at[t] * dim, sines + at[t] * dim, sign, half, out + (t * heads + h) * dim);
+    for (int64_t t = begin; t < end; t++) {
+      const float* from = in + t * tokenStride;
+      float* to = out + t * heads * dim;
+      for (int64_t h = 0; h < rotated; h++) rotateRow(from + h * headStride, cosines + at[t] * dim, sines + at[t] * dim, sign, half, to + h * dim);
+      for (int64_t h = rotated; h < heads; h++) std::memcpy(to + h * dim, from + h * headStride, dim * sizeof(float));
+    }
   });
   return result;
 }
 
-// rope_partial(x [tokens, heads, dim], ..., rotated, inverse): rotates the first heads and copies the others (the values, which
-// stand behind queries and keys in one projection).
-at::Tensor ropePartial(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position, int64_t rotated, bool inverse) {
-  TORCH_CHECK(rotated >= 0 && rotated <= x.size(1), "cannot rotate ", rotated, " of ", x.size(1), " heads");
-  auto turned = rope(x.narrow(1, 0, rotated), cos, sin, position, inverse);
-  return rotated == x.size(1) ? turned : at::cat({turned, x.narrow(1, rotated, x.size(1) - rotated)}, 1);
+at::Tensor rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position, bool inverse) {
+  return ropePartial(x, cos, sin, position, x.size(1), inverse);
 }
 
 // rope_cache_(qkv [tokens, heads + 2 kvHeads, dim], ..., keys, values [blocks, size, kvHeads, dim], slot [tokens] int32, heads,

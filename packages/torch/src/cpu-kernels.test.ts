@@ -1,7 +1,7 @@
 /** The CPU's fused kernels against plain tensor code in double precision, and the memory that they are given. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { aten, full, grad, manualSeed, randn, scope, type Tensor } from './index.js';
+import { aten, cat, full, grad, manualSeed, randn, scope, type Tensor, tensor } from './index.js';
 
 function difference(a: Tensor, b: Tensor): number {
   return scope(() => a.detach().to('float64').sub(b.detach().to('float64')).abs().max().item());
@@ -70,6 +70,27 @@ describe('SwiGLU', () => {
     expect(Math.abs(out[0]!)).toBeLessThan(1e-30);
     expect(aten.verlet_swiglu(full([1, 4], 200)).toFloat32Array()[0]).toBe(40000);
     expect(aten.verlet_swiglu(full([1, 4], Number.NaN)).toFloat32Array()[0]).toBeNaN();
+  });
+});
+
+describe('rotary embedding', () => {
+  it('of the first heads equals its formula, forth and back, and copies the others', () => {
+    manualSeed(4);
+    const angles = randn([20, 4]).mul(3);
+    const [cos, sin] = [cat([angles, angles], 1).cos(), cat([angles, angles], 1).sin()];
+    const position = tensor(Int32Array.from([3, 0, 19, 7, 7]), { dtype: 'int64' });
+    const plain = (x: Tensor): Tensor => {
+      const [turned, rest] = x.split([3, 2], 1) as [Tensor, Tensor];
+      const [a, b] = turned.split([4, 4], 2) as [Tensor, Tensor];
+      const by = (table: Tensor): Tensor => table.to('float64').indexSelect(0, position).unsqueeze(1);
+      return cat([turned.mul(by(cos)).add(cat([b.neg(), a], 2).mul(by(sin))), rest], 1);
+    };
+    const rotate = (x: Tensor): Tensor => aten.verlet_rope_partial(x, cos, sin, position, 3, false);
+    expect(compare(rotate, plain, [randn([5, 5, 8])])).toBeLessThan(1e-5);
+    const wide = randn([5, 7, 8]);
+    const slice = wide.narrow(1, 1, 5);
+    expect(rotate(slice).equal(rotate(slice.contiguous()))).toBe(true);
+    expect(() => aten.verlet_rope_partial(slice, cos, sin, position, 6, false)).toThrow(/cannot rotate 6 of 5/);
   });
 });
 

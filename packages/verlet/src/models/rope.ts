@@ -42,15 +42,12 @@ export class RopeTable {
   private cos: Tensor | null = null;
   private sin: Tensor | null = null;
   private length = 0;
-  readonly onCuda: boolean;
 
   constructor(
     private readonly config: ModelConfig,
     private readonly device: string,
     private readonly dtype: Tensor['dtype'],
-  ) {
-    this.onCuda = device.startsWith('cuda');
-  }
+  ) {}
 
   /** Makes sure positions below `length` are in the table; the tables' addresses change when they grow. */
   reserve(length: number): void {

@@ -61,7 +61,7 @@ class SelfAttention extends nn.Module {
 
   private rotate(qkv: Tensor, rope: RopeTable, positions: Tensor): [Tensor, Tensor, Tensor] {
     const { numHeads, numKvHeads } = this.config;
-    if (rope.onCuda && !this.q_norm)
+    if (!this.q_norm)
       // One tensor in, one out: the gradient of the split is one copy instead of zeros and sums for each part.
       return rope.rotatePartial(qkv, positions, numHeads + numKvHeads).split([numHeads, numKvHeads, numKvHeads], 1) as [
         Tensor,

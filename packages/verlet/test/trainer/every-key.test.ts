@@ -33,6 +33,8 @@ const READ_BY: readonly [prefix: string, place: string][] = [
   ['critic.', 'workers'],
   ['reward_model.', 'trainer/reward-setup.ts'],
   ['reward_model.reward_kwargs.', 'rewards'],
+  ['reward_model.judge.', 'rewards/judges'],
+  ['reward_model.judge.', 'trainer/judge-setup.ts'],
   ['custom_reward_function.', 'rewards'],
   ['algorithm.kl_ctrl.', 'algorithms'],
   ['algorithm.rollout_correction.', 'algorithms'],

@@ -132,6 +132,11 @@ console.log('%d and %s of %i', 1.5, 'two', 3.9, 'rest'); console.log(); console.
     code: `let out = ''; for (let i = 0; i < 60000; i++) out += i + '\\n'; process.stdout.write(out.slice(0, 0)); process.stdout.write(out); console.log(out.length);`,
     stdout: `${Array.from({ length: 60_000 }, (_, index) => `${index}\n`).join('')}348890\n`,
   },
+  {
+    name: 'much output, then process.exit at once',
+    code: `console.log('x'.repeat(400000)); process.exit(0);`,
+    stdout: `${'x'.repeat(400_000)}\n`,
+  },
   { name: 'exit code', code: `console.log('out'); process.exit(3); console.log('not');`, stdout: 'out\n', exitCode: 3 },
   {
     name: 'exitCode set, then the end; exit handlers run',

@@ -195,6 +195,8 @@ const isModule = (error) => error.code === 'ERR_REQUIRE_ASYNC_MODULE' || error i
 if (job.mode === 'script') {
   fs.closeSync(3);
   fs.closeSync(4);
+  // Node may lose what a pipe has not taken yet when a program exits: by chance, and a reward must not depend on it.
+  process.stdout._handle?.setBlocking?.(true);
   try { runJob(job, port); } catch (error) {
     if (!(error instanceof Error && isModule(error))) throw error;
     isEsm = true;

@@ -173,6 +173,22 @@ print(json.dumps([len([1]), decimal.getcontext().prec, sys.getrecursionlimit() >
   await sandbox.close();
 });
 
+test.skipIf(available.javascript.level !== 'bubblewrap')('the same random numbers in every box', async () => {
+  const code = { python: 'import random\nprint(random.random())', javascript: 'console.log(Math.random())' };
+  const draw = async (language: 'python' | 'javascript') => {
+    const sandbox = await createSandbox({ level: 'bubblewrap', size: 1, limits: { timeoutMs: 60_000 } });
+    const [first, second] = [
+      await sandbox.run({ language, code: code[language] }),
+      await sandbox.run({ language, code: code[language] }),
+    ];
+    await sandbox.close();
+    expect(first.stdout).toMatch(/^0\.\d+\n$/);
+    expect(second.stdout).toBe(first.stdout);
+    return first.stdout;
+  };
+  for (const language of ['python', 'javascript'] as const) expect(await draw(language)).toBe(await draw(language));
+});
+
 test.skipIf(process.platform !== 'linux')('a box that something else ends costs its program nothing', async () => {
   const sandbox = await createSandbox({ size: 1, limits: { timeoutMs: 60_000 } });
   const children = () =>

@@ -90,7 +90,7 @@ class NodeServer(ForkServer):
                 for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_STACK, 8 << 20)):
                     hard = resource.getrlimit(kind)[1]
                     resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-                flags = ['--max-old-space-size=%d' % heap, '--stack-size=3900', '--single-threaded', '--v8-pool-size=0', '-e', NODE_HARNESS, 'fork']
+                flags = NODE_FLAGS + ['--max-old-space-size=%d' % heap, '--single-threaded', '--v8-pool-size=0', '-e', NODE_HARNESS, 'fork']
                 os.execve(NODE, [NODE] + flags, dict(NODE_ENVIRONMENT, LD_PRELOAD='/proc/self/fd/6'))
             finally: os._exit(70)
         os.close(code); door.close()

@@ -16,6 +16,8 @@ import random, re, statistics, string, typing
 ${pythonHarness}
 sys.path[:] = [path for path in sys.path if path]
 NODE, NODE_HARNESS, NODE_LIBRARY = (sys.argv[1:] + ['', '', ''])[:3]
+# Random numbers, like the order of a set, must not make a reward random: they are the same in every box.
+NODE_FLAGS = ['--stack-size=3900', '--random-seed=1']
 NODE_ENVIRONMENT = {'PATH': '/usr/bin:/bin', 'HOME': '/tmp', 'LANG': 'C.UTF-8'}
 with open('/proc/self/oom_score_adj', 'w') as file: file.write('1000')
 PRCTL = ctypes.CDLL(None, use_errno=True).prctl
@@ -55,6 +57,9 @@ class Lines:
         line, self.buffer = b''.join(parts).split(b'\n', 1)
         return line.decode('utf-8', 'surrogatepass')
 
+# Before Linux 5.14 the processes of all boxes of a user are counted together.
+OTHER_BOXES = 0 if tuple(map(int, re.findall(r'\d+', os.uname().release)[:2])) >= (5, 14) else 512
+
 def set_limits(limits, python, pid=0):
     megabyte = 1 << 20
     def cap(kind, value):
@@ -72,7 +77,8 @@ def set_limits(limits, python, pid=0):
     cap(resource.RLIMIT_STACK, min(256, int(limits['memoryMb'])) * megabyte if python else 8 * megabyte)
     # Node maps more than it uses (code range, semi-spaces); its heap has its own, exact limit.
     cap(resource.RLIMIT_DATA, int(limits['memoryMb'] + (64 if python else 256)) * megabyte)
-    cap(resource.RLIMIT_NPROC, int(limits['processes']) + 8 + (0 if python else 12))
+    # The servers, and the threads of a Node, count too.
+    cap(resource.RLIMIT_NPROC, int(limits['processes']) + 8 + (0 if python else 12) + OTHER_BOXES)
 
 def child_main():
     """What a forked child does: descriptors 0 to 2 are the program's, 3 and 4 the wire, on which the job comes."""
@@ -94,7 +100,7 @@ def child_main():
     set_limits(job['limits'], python)
     if not python:
         heap = max(16, int(job['limits']['memoryMb']))
-        os.execve(NODE, [NODE, '--max-old-space-size=%d' % heap, '--stack-size=3900', '-e', NODE_HARNESS], NODE_ENVIRONMENT)
+        os.execve(NODE, [NODE] + NODE_FLAGS + ['--max-old-space-size=%d' % heap, '-e', NODE_HARNESS], NODE_ENVIRONMENT)
     if job['mode'] == 'script': os.close(3); os.close(4)
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, 'r')), encoding='utf-8', errors='surrogateescape')
     sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, 'w')), encoding='utf-8', errors='surrogateescape')
@@ -105,6 +111,8 @@ def child_main():
         data = memoryview((text + '\n').encode('utf-8', 'surrogatepass'))
         while data: data = data[write(4, data):]
     leave = os._exit
+    # A fork would seed it anew.
+    random.seed(0)
     code = _run(job, wire.one, send)
     if job['mode'] == 'script':
         try:

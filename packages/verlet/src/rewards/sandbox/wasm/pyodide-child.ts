@@ -27,6 +27,7 @@ pyodide.runPython(${'`'}
 import ast, atexit, bisect, collections, copy, datetime, decimal, fractions, functools, heapq, itertools, math, operator
 import random, re, statistics, string, typing, gc, os, sys
 os.environ.pop('_', None)
+random.seed(0)
 for _name in [name for name in sys.modules if name.split('.')[0] in ('js', 'pyodide_js')]: del sys.modules[_name]
 sys.meta_path[:] = [finder for finder in sys.meta_path if 'Js' not in type(finder).__name__ and 'js' not in getattr(finder, '__module__', '')]
 class _NoHost:
