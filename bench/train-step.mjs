@@ -1,6 +1,7 @@
 // A training step on packed sequences, Qwen2.5-0.5B shape in bfloat16, beside plain transformers in the same run.
-//   node bench/train-step.mjs [--device cuda:0] [--rows 16] [--length 1024] [--no-peer]
-// Twice: keeping what backward needs, and lean, keeping layer boundaries only and computing the rest again.
+//   node bench/train-step.mjs [--device cuda:0] [--rows 16] [--length 1024] [--recompute none,selective,selective:18,full] [--no-peer]
+// Once for each way of keeping activations. --head-tokens: tokens whose logits exist at a time;
+// --ragged: sequences of different lengths (transformers keeps those of one length).
 import { parseArgs } from 'node:util';
 import {
   AdamW,
@@ -26,6 +27,9 @@ const { values: options } = parseArgs({
     rows: { type: 'string', default: '16' },
     length: { type: 'string', default: '1024' },
     repeats: { type: 'string', default: '5' },
+    recompute: { type: 'string', default: 'none,selective,selective:18,full' },
+    'head-tokens': { type: 'string' },
+    ragged: { type: 'boolean', default: false },
     'no-peer': { type: 'boolean', default: false },
   },
 });
@@ -37,6 +41,12 @@ const config = qwen05b;
 const flopsPerToken = 6 * matmulParameters(config) + 6 * config.num_hidden_layers * config.hidden_size * length;
 const peakFlops = 989e12;
 
+// Ragged: as many tokens in sequences from half the length to one and a half times it.
+const lengths = Array.from({ length: rows }, (_, k) =>
+  options.ragged && rows > 1 ? Math.floor(length / 2 + (length * k) / (rows - 1)) : length,
+);
+lengths[0] += tokens - lengths.reduce((sum, own) => sum + own, 0);
+
 manualSeed(0);
 const model = createCausalLM(config, { device, dtype: 'bfloat16' });
 const optimizer = new AdamW(model.namedParameters(), { lr: 1e-6 });
@@ -47,23 +57,26 @@ const clock = () => {
   return performance.now() / 1000;
 };
 
-const parts = { forward: [], head: [], headBackward: [], backward: [], optimizer: [] };
+/** Tokens whose logits exist at a time; fewer where memory is what counts. */
+const chunkTokens = options['head-tokens'] ? Number(options['head-tokens']) : undefined;
+const outer = full([tokens], -1 / tokens, { device });
 
-function step(lean) {
+function step(recompute, watch) {
   const marks = [clock()];
+  const mark = () => watch && marks.push(clock());
   scope(() => {
-    const context = new PackedAttention(new Array(rows).fill(length), device);
-    const pass = model.model.forwardForTraining(ids, context, { recompute: lean });
-    marks.push(clock());
-    const head = new nn.LogProbHead(pass.hidden, model.headWeight, targets, {
-      train: true,
-      ...(lean ? { keepBytes: 0, chunkTokens: 1024 } : {}),
-    });
-    marks.push(clock());
+    const context = new PackedAttention(lengths, device);
+    const pass = model.model.forwardForTraining(ids, context, { recompute });
+    mark();
     // The gradient of the mean negative log-probability.
-    const gradHidden = head.backward(full([tokens], -1 / tokens, { device }), null, model.headWeight);
-    for (const value of Object.values(head.result)) value?.dispose();
-    marks.push(clock());
+    const { gradHidden } = nn.headStep(
+      pass.hidden,
+      model.headWeight,
+      targets,
+      ({ start, length }) => ({ logProbs: outer.narrow(0, start, length) }),
+      { chunkTokens },
+    );
+    mark();
     pass.backward(gradHidden);
     context.dispose();
   });
@@ -75,9 +88,8 @@ function step(lean) {
   optimizer.step(gradients);
   model.clearGradients();
   marks.push(clock());
-  Object.keys(parts).forEach((name, k) => {
-    parts[name].push(marks[k + 1] - marks[k]);
-  });
+  const names = watch ? ['forward', 'head', 'backward', 'optimizer'] : ['pass', 'optimizer'];
+  return Object.fromEntries(names.map((name, k) => [name, marks[k + 1] - marks[k]]));
 }
 
 const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
@@ -85,24 +97,31 @@ const gigabytes = (bytes) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 const describe = (seconds) =>
   `${(seconds * 1000).toFixed(1)} ms, ${Math.round(tokens / seconds).toLocaleString('en')} tok/s, ${((100 * tokens * flopsPerToken) / seconds / peakFlops).toFixed(1)}% MFU`;
 
-function measure(name, lean) {
-  for (let k = 0; k < 3; k++) step(lean);
-  for (const list of Object.values(parts)) list.length = 0;
+/** `selective:18` recomputes in the first eighteen layers only. */
+function measure(choice) {
+  const [mode, layers] = choice.split(':');
+  const recompute = { mode, layers: layers ? Number(layers) : null };
+  const name = `Verlet, recompute ${mode}${layers ? ` in ${layers} layers` : ''}`;
+  for (let k = 0; k < 3; k++) step(recompute);
   emptyCudaCache();
   resetPeakMemory(device);
-  for (let k = 0; k < repeats; k++) step(lean);
-  const medians = Object.fromEntries(Object.entries(parts).map(([part, list]) => [part, median(list)]));
-  const seconds = medians.forward + medians.head + medians.headBackward + medians.backward;
+  // As transformers is measured: from an idle device to an idle device, nothing waited for between.
+  const steps = Array.from({ length: repeats }, () => step(recompute, false));
   const peak = cudaMemory(device).peakAllocated;
+  const seconds = median(steps.map(({ pass }) => pass));
+  const whole = seconds + median(steps.map(({ optimizer }) => optimizer));
   console.log(
-    `${name}, ${rows} x ${length} packed, forward and backward: ${describe(seconds)}; with AdamW ${describe(seconds + medians.optimizer)}; peak ${gigabytes(peak)}`,
+    `${name}, ${rows} x ${length} ${options.ragged ? 'ragged' : 'packed'}, forward and backward: ${describe(seconds)}; with AdamW ${describe(whole)}; peak ${gigabytes(peak)}`,
   );
-  const shown = Object.entries(medians).map(([part, value]) => `${part} ${(value * 1000).toFixed(1)} ms`);
+  const watched = Array.from({ length: repeats }, () => step(recompute, true));
+  const shown = Object.keys(watched[0]).map(
+    (part) => `${part} ${(1000 * median(watched.map((times) => times[part]))).toFixed(1)} ms`,
+  );
   console.log(`  ${shown.join(', ')}`);
   return { name, seconds, peak };
 }
 
-const measured = [measure('Verlet', false), measure('Verlet, lean', true)];
+const measured = options.recompute.split(',').map(measure);
 optimizer.dispose();
 model.dispose();
 emptyCudaCache();

@@ -54,7 +54,7 @@ VERLET_INLINE void rotate(float* x, const float* cos, const float* sin, int64_t 
 
 // Norms and turns queries and keys, stores keys and values, attends.
 VERLET_CLONES void attend(const Model& m, const Layer& layer, const Batch& batch, int64_t first, int64_t rows, float* qkv, float* scores, float* out) {
-  const int64_t dim = m.headDim, width = (m.heads + 2 * m.kvHeads) * dim, group = m.heads / m.kvHeads;
+  const int64_t dim = m.headDim, width = (m.heads + 2 * m.kvHeads) * dim;
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
   for (int64_t r = 0; r < rows; r++) {
     float* row = qkv + r * width;
@@ -72,8 +72,7 @@ VERLET_CLONES void attend(const Model& m, const Layer& layer, const Batch& batch
     paged::storeToken(key, value, batch.slots[first + r], batch.blockSize, m.kvHeads, dim, layer.keys, layer.values);
     const paged::Cache cache{layer.keys, layer.values, batch.table + (first + r) * batch.tableWidth, batch.blockSize, m.kvHeads, dim};
     const int64_t from = layer.window > 0 && last > layer.window ? last - layer.window : 0;
-    for (int64_t kvHead = 0; kvHead < m.kvHeads; kvHead++)
-      paged::attend(row + kvHead * group * dim, cache, kvHead, group, from, last, scale, scores, out + (r * m.heads + kvHead * group) * dim);
+    paged::attend(row, cache, m.heads, from, last, scale, scores, out + r * m.heads * dim);
   }
 }
 
@@ -89,7 +88,7 @@ struct Buffers {
         attended(rows * m.heads * m.headDim),
         wide(rows * 2 * m.wide),
         gated(rows * m.wide),
-        scores(m.heads / m.kvHeads * batch.tableWidth * batch.blockSize) {}
+        scores(m.heads * batch.tableWidth * batch.blockSize) {}
 };
 
 void carry(const Model& m, const Batch& batch, int64_t first, int64_t rows, Buffers& b) {

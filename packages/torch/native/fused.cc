@@ -1,5 +1,5 @@
-// Element-wise chains that libtorch would run as five or six passes over memory, as one: rotary embedding, SwiGLU, residual
-// and norm. CPU kernels and the gradients; CUDA kernels of the same operators are in cuda/.
+// Element-wise chains that libtorch would run as five or six passes over memory, as one: rotary embedding and SwiGLU.
+// CPU kernels and the gradients; CUDA kernels of the same operators are in cuda/.
 #include <ATen/Parallel.h>
 #include <torch/library.h>
 #include <torch/torch.h>
@@ -60,6 +60,12 @@ at::Tensor rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& si
   return ropePartial(x, cos, sin, position, x.size(1), inverse);
 }
 
+// rope_backward(gradients of q [tokens, heads, dim], k and v [tokens, kvHeads, dim], ...) -> gradient of the projection they were cut
+// from, [tokens, heads + 2 kvHeads, dim]: queries and keys turned back, values as they are.
+at::Tensor ropeBackward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position) {
+  return at::cat({rope(q, cos, sin, position, true), rope(k, cos, sin, position, true), v}, 1);
+}
+
 // rope_cache_(qkv [tokens, heads + 2 kvHeads, dim], ..., keys, values [blocks, size, kvHeads, dim], slot [tokens] int32, heads,
 //   norm weights or none): norms and rotates queries and keys in place, stores keys and values where `slot` is not negative.
 void ropeCache(const at::Tensor& qkv, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position, const at::Tensor& keys, const at::Tensor& values,
@@ -74,12 +80,6 @@ void ropeCache(const at::Tensor& qkv, const at::Tensor& cos, const at::Tensor& s
   auto stored = slot.ge(0).nonzero().squeeze(1), to = slot.index_select(0, stored).to(at::kLong);
   keys.flatten(0, 1).index_copy_(0, to, k.index_select(0, stored).to(keys.scalar_type()));
   values.flatten(0, 1).index_copy_(0, to, v.index_select(0, stored).to(values.scalar_type()));
-}
-
-// add_rms_norm(x, residual, weight, eps) -> (norm of the sum, the sum)
-std::tuple<at::Tensor, at::Tensor> addRmsNorm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
-  auto sum = x.add(residual);
-  return {at::rms_norm(sum, weight.sizes(), weight, eps), sum};
 }
 
 // swiglu(x [rows, 2 * width]) -> silu(x[:, :width]) * x[:, width:]
@@ -98,6 +98,15 @@ at::Tensor swigluBackward(const at::Tensor& gradient, const at::Tensor& x) {
   out[1].copy_(at::silu(halves[0])).mul_(gradient);
   out[0].copy_(at::silu_backward(gradient * halves[1], halves[0]));
   return result;
+}
+
+// The same where both inputs are spent: `x` becomes its gradient and `gradient` what swiglu(x) was, which the next product wants.
+void swigluBackwardInPlace(const at::Tensor& gradient, const at::Tensor& x) {
+  TORCH_CHECK(gradient.numel() * 2 == x.numel() && gradient.scalar_type() == x.scalar_type(), "the gradient must be half as wide as x, in its dtype");
+  if (x.scalar_type() == at::kFloat && x.is_contiguous() && gradient.is_contiguous()) return swiglu::exchange(gradient, x);
+  auto activated = swigluForward(x), toX = swigluBackward(gradient, x);
+  gradient.copy_(activated);
+  x.copy_(toX);
 }
 
 at::Tensor callRope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position, bool inverse) {
@@ -182,21 +191,23 @@ at::Tensor swigluAutograd(const at::Tensor& x) { return SwigluFunction::apply(x)
 TORCH_LIBRARY_FRAGMENT(verlet, library) {
   library.def("rope(Tensor x, Tensor cos, Tensor sin, Tensor position, bool inverse) -> Tensor");
   library.def("rope_partial(Tensor x, Tensor cos, Tensor sin, Tensor position, int rotated, bool inverse) -> Tensor");
+  library.def("rope_backward(Tensor q, Tensor k, Tensor v, Tensor cos, Tensor sin, Tensor position) -> Tensor");
   library.def(
       "rope_cache_(Tensor(a!) qkv, Tensor cos, Tensor sin, Tensor position, Tensor(b!) keys, Tensor(c!) values, Tensor slot, int heads, "
       "Tensor? q_weight, Tensor? k_weight, float eps) -> ()");
-  library.def("add_rms_norm(Tensor x, Tensor residual, Tensor weight, float eps) -> (Tensor normed, Tensor sum)");
   library.def("swiglu(Tensor x) -> Tensor");
   library.def("swiglu_backward(Tensor gradient, Tensor x) -> Tensor");
+  library.def("swiglu_backward_(Tensor(a!) gradient, Tensor(b!) x) -> ()");
 }
 
 TORCH_LIBRARY_IMPL(verlet, CPU, library) {
   library.impl("rope", rope);
   library.impl("rope_partial", ropePartial);
+  library.impl("rope_backward", ropeBackward);
   library.impl("rope_cache_", ropeCache);
-  library.impl("add_rms_norm", addRmsNorm);
   library.impl("swiglu", swigluForward);
   library.impl("swiglu_backward", swigluBackward);
+  library.impl("swiglu_backward_", swigluBackwardInPlace);
 }
 
 TORCH_LIBRARY_IMPL(verlet, Autograd, library) {

@@ -9,9 +9,8 @@
 
 namespace {
 
-VERLET_CLONES void attendOne(const float* query, const paged::Cache& cache, int64_t kvHead, int64_t group, int64_t first, int64_t last, float scale, float* scores,
-                             float* out) {
-  paged::attend(query, cache, kvHead, group, first, last, scale, scores, out);
+VERLET_CLONES void attendOne(const float* query, const paged::Cache& cache, int64_t heads, int64_t first, int64_t last, float scale, float* scores, float* out) {
+  paged::attend(query, cache, heads, first, last, scale, scores, out);
 }
 
 void checkCache(const at::Tensor& keys, const at::Tensor& values) {
@@ -49,7 +48,7 @@ at::Tensor pagedAttention(const at::Tensor& q, const at::Tensor& keys, const at:
   TORCH_CHECK(table.is_contiguous(), "the table must be contiguous");
   auto tokens = q.size(0), heads = q.size(1), dim = q.size(2), kvHeads = values.size(2), blockSize = values.size(1);
   TORCH_CHECK(heads % kvHeads == 0 && values.size(3) == dim, "heads do not match the cache");
-  auto group = heads / kvHeads, maxBlocks = table.size(1), blocks = keys.size(0);
+  auto maxBlocks = table.size(1), blocks = keys.size(0);
   auto query = q.to(at::kFloat).contiguous();
   auto output = at::empty({tokens, heads, dim}, query.options());
   auto seq = sequence.contiguous(), lim = limit.contiguous();
@@ -64,15 +63,13 @@ at::Tensor pagedAttention(const at::Tensor& q, const at::Tensor& keys, const at:
   }
   const float *qs = query.const_data_ptr<float>(), *ks = keys.const_data_ptr<float>(), *vs = values.const_data_ptr<float>();
   float* out = output.mutable_data_ptr<float>();
-  at::parallel_for(0, tokens * kvHeads, 8, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, tokens, 2, [&](int64_t begin, int64_t end) {
     std::vector<float> scores;
-    for (int64_t work = begin; work < end; work++) {
-      int64_t t = work / kvHeads, kvHead = work % kvHeads, last = limits[t];
-      int64_t first = window > 0 && last > window ? last - window : 0;
-      scores.resize(paged::scoresOf(group, first, last, blockSize));
+    for (int64_t t = begin; t < end; t++) {
+      const int64_t last = limits[t], first = window > 0 && last > window ? last - window : 0;
+      scores.resize(std::max<size_t>(scores.size(), paged::scoresOf(heads, first, last, blockSize)));
       paged::Cache cache{ks, vs, tables + rows[t] * maxBlocks, blockSize, kvHeads, dim};
-      int64_t offset = (t * heads + kvHead * group) * dim;
-      attendOne(qs + offset, cache, kvHead, group, first, last, static_cast<float>(scale), scores.data(), out + offset);
+      attendOne(qs + t * heads * dim, cache, heads, first, last, static_cast<float>(scale), scores.data(), out + t * heads * dim);
     }
   });
   return output.to(q.scalar_type());

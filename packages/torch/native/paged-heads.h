@@ -19,9 +19,9 @@ struct Cache {
   int64_t blockSize, kvHeads, headDim;
 };
 
-// Room for the scores of `group` heads over keys first..last.
-inline int64_t scoresOf(int64_t group, int64_t first, int64_t last, int64_t blockSize) {
-  return group * ((last + blockSize - 1) / blockSize - first / blockSize) * blockSize;
+// Room for the scores of all heads over keys first..last.
+inline int64_t scoresOf(int64_t heads, int64_t first, int64_t last, int64_t blockSize) {
+  return heads * ((last + blockSize - 1) / blockSize - first / blockSize) * blockSize;
 }
 
 // Four sums by turns, so that none waits for the one before.
@@ -51,34 +51,30 @@ VERLET_INLINE void scoresOfBlock(const float* query, const float* keys, int64_t 
     for (int64_t j = 0; j < blockSize; j++) scores[j] += query[d] * keys[d * blockSize + j];
 }
 
-// Values weighed and summed, two by two, with the sums in registers: `vectors` of them make a head.
+// out += the values from..to of one block and head, weighed; sums run two by two in registers, `vectors` of them make a head.
 template <typename Lanes, int vectors>
-VERLET_INLINE void mix(const float* weights, const Cache& cache, int64_t kvHead, int64_t first, int64_t last, float* out) {
-  constexpr int64_t lanes = sizeof(Lanes) / sizeof(float), dim = vectors * lanes;
-  const int64_t row = cache.kvHeads * dim, base = first / cache.blockSize;
-  Lanes even[vectors] = {}, odd[vectors] = {};
-  for (int64_t block = base; block * cache.blockSize < last; block++) {
-    const float* values = cache.values + (static_cast<int64_t>(cache.table[block]) * cache.blockSize * cache.kvHeads + kvHead) * dim;
-    const float* weight = weights + (block - base) * cache.blockSize;
-    const int64_t from = std::max<int64_t>(0, first - block * cache.blockSize), to = std::min(cache.blockSize, last - block * cache.blockSize);
-    int64_t j = from;
-    for (; j + 2 <= to; j += 2)
+VERLET_INLINE void mixBlock(const float* weight, const float* values, int64_t row, int64_t from, int64_t to, float* out) {
+  constexpr int64_t lanes = sizeof(Lanes) / sizeof(float);
+  Lanes even[vectors], odd[vectors] = {};
 #pragma GCC unroll 8
-      for (int v = 0; v < vectors; v++) {
-        Lanes a, b;
-        std::memcpy(&a, values + j * row + v * lanes, sizeof(a));
-        std::memcpy(&b, values + (j + 1) * row + v * lanes, sizeof(b));
-        even[v] += weight[j] * a;
-        odd[v] += weight[j + 1] * b;
-      }
-    for (; j < to; j++)
+  for (int v = 0; v < vectors; v++) std::memcpy(&even[v], out + v * lanes, sizeof(Lanes));
+  int64_t j = from;
+  for (; j + 2 <= to; j += 2)
 #pragma GCC unroll 8
-      for (int v = 0; v < vectors; v++) {
-        Lanes a;
-        std::memcpy(&a, values + j * row + v * lanes, sizeof(a));
-        even[v] += weight[j] * a;
-      }
-  }
+    for (int v = 0; v < vectors; v++) {
+      Lanes a, b;
+      std::memcpy(&a, values + j * row + v * lanes, sizeof(a));
+      std::memcpy(&b, values + (j + 1) * row + v * lanes, sizeof(b));
+      even[v] += weight[j] * a;
+      odd[v] += weight[j + 1] * b;
+    }
+  for (; j < to; j++)
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++) {
+      Lanes a;
+      std::memcpy(&a, values + j * row + v * lanes, sizeof(a));
+      even[v] += weight[j] * a;
+    }
 #pragma GCC unroll 8
   for (int v = 0; v < vectors; v++) {
     const Lanes sum = even[v] + odd[v];
@@ -86,45 +82,48 @@ VERLET_INLINE void mix(const float* weights, const Cache& cache, int64_t kvHead,
   }
 }
 
-VERLET_INLINE void mixAny(const float* weights, const Cache& cache, int64_t kvHead, int64_t first, int64_t last, float* out) {
-  const int64_t dim = cache.headDim, row = cache.kvHeads * dim, base = first / cache.blockSize;
-  for (int64_t d = 0; d < dim; d++) out[d] = 0;
-  for (int64_t at = first; at < last; at++) {
-    const int64_t block = at / cache.blockSize, offset = at % cache.blockSize;
-    const float* values = cache.values + (static_cast<int64_t>(cache.table[block]) * cache.blockSize + offset) * row + kvHead * dim;
-    const float weight = weights[at - base * cache.blockSize];
-    for (int64_t d = 0; d < dim; d++) out[d] += weight * values[d];
-  }
+VERLET_INLINE void mixAny(const float* weight, const float* values, int64_t row, int64_t dim, int64_t from, int64_t to, float* out) {
+  for (int64_t j = from; j < to; j++)
+    for (int64_t d = 0; d < dim; d++) out[d] += weight[j] * values[j * row + d];
 }
 
-// `group` query heads that share one key-value head; keys first..last are seen. `scores` has room for `scoresOf`.
-VERLET_INLINE void attend(const float* query, const Cache& cache, int64_t kvHead, int64_t group, int64_t first, int64_t last, float scale, float* scores,
-                          float* out) {
-  const int64_t dim = cache.headDim, base = first / cache.blockSize, blocks = (last + cache.blockSize - 1) / cache.blockSize - base;
-  const int64_t width = blocks * cache.blockSize, from = first - base * cache.blockSize, to = last - base * cache.blockSize;
+// All heads of one token; keys first..last are seen. Blocks are read whole, one after the other, as they lie in memory. `scores` has
+// room for `scoresOf`.
+VERLET_INLINE void attend(const float* query, const Cache& cache, int64_t heads, int64_t first, int64_t last, float scale, float* scores, float* out) {
+  const int64_t dim = cache.headDim, size = cache.blockSize, group = heads / cache.kvHeads, cells = size * cache.kvHeads * dim;
+  const int64_t base = first / size, blocks = (last + size - 1) / size - base, width = blocks * size, from = first - base * size, to = last - base * size;
   for (int64_t block = 0; block < blocks; block++) {
-    const float* keys = cache.keys + (static_cast<int64_t>(cache.table[base + block]) * cache.kvHeads + kvHead) * dim * cache.blockSize;
-    for (int64_t g = 0; g < group; g++) scoresOfBlock(query + g * dim, keys, dim, cache.blockSize, scores + g * width + block * cache.blockSize);
+    const float* keys = cache.keys + static_cast<int64_t>(cache.table[base + block]) * cells;
+    for (int64_t h = 0; h < heads; h++) scoresOfBlock(query + h * dim, keys + h / group * dim * size, dim, size, scores + h * width + block * size);
   }
-  for (int64_t g = 0; g < group; g++) {
-    float* s = scores + g * width;
+  for (int64_t h = 0; h < heads; h++) {
+    float* s = scores + h * width;
     float largest = s[from];
     for (int64_t j = from; j < to; j++) largest = s[j] > largest ? s[j] : largest;
     for (int64_t j = from; j < to; j++) s[j] = fastExp((s[j] - largest) * scale);
     const float inverse = 1.0f / laneSum(s + from, to - from);
-    float* o = out + g * dim;
-    switch (dim) {
-      case 8: mix<Lanes8, 1>(s, cache, kvHead, first, last, o); break;
-      case 16: mix<Lanes16, 1>(s, cache, kvHead, first, last, o); break;
-      case 24: mix<Lanes8, 3>(s, cache, kvHead, first, last, o); break;
-      case 32: mix<Lanes16, 2>(s, cache, kvHead, first, last, o); break;
-      case 48: mix<Lanes16, 3>(s, cache, kvHead, first, last, o); break;
-      case 64: mix<Lanes16, 4>(s, cache, kvHead, first, last, o); break;
-      case 96: mix<Lanes16, 6>(s, cache, kvHead, first, last, o); break;
-      case 128: mix<Lanes16, 8>(s, cache, kvHead, first, last, o); break;
-      default: mixAny(s, cache, kvHead, first, last, o);
+    for (int64_t j = from; j < to; j++) s[j] *= inverse;
+    for (int64_t d = 0; d < dim; d++) out[h * dim + d] = 0;
+  }
+  const int64_t row = cache.kvHeads * dim;
+  for (int64_t block = 0; block < blocks; block++) {
+    const float* values = cache.values + static_cast<int64_t>(cache.table[base + block]) * cells;
+    const int64_t begin = std::max<int64_t>(0, from - block * size), end = std::min(size, to - block * size);
+    for (int64_t h = 0; h < heads; h++) {
+      const float *weight = scores + h * width + block * size, *v = values + h / group * dim;
+      float* o = out + h * dim;
+      switch (dim) {
+        case 8: mixBlock<Lanes8, 1>(weight, v, row, begin, end, o); break;
+        case 16: mixBlock<Lanes16, 1>(weight, v, row, begin, end, o); break;
+        case 24: mixBlock<Lanes8, 3>(weight, v, row, begin, end, o); break;
+        case 32: mixBlock<Lanes16, 2>(weight, v, row, begin, end, o); break;
+        case 48: mixBlock<Lanes16, 3>(weight, v, row, begin, end, o); break;
+        case 64: mixBlock<Lanes16, 4>(weight, v, row, begin, end, o); break;
+        case 96: mixBlock<Lanes16, 6>(weight, v, row, begin, end, o); break;
+        case 128: mixBlock<Lanes16, 8>(weight, v, row, begin, end, o); break;
+        default: mixAny(weight, v, row, dim, begin, end, o);
+      }
     }
-    for (int64_t d = 0; d < dim; d++) o[d] *= inverse;
   }
 }
 

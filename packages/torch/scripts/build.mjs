@@ -22,6 +22,7 @@ import { withLock } from './lock.mjs';
 import { buildFolder, buildRecord, cacheFolder, packageFolder, readJson } from './places.mjs';
 import { ask, say, work } from './processes.mjs';
 import { runMain, SetUpError } from './set-up-error.mjs';
+import { sourceDigest } from './source-digest.mjs';
 
 const require = createRequire(import.meta.url);
 const PRODUCTS = ['verlet_torch.node', 'verlet_environment.node', 'verlet_probe'];
@@ -36,7 +37,8 @@ export async function buildAddon(libtorch) {
       'libtorch has CUDA, but the CUDA headers were not found: graphs, events and NCCL are left out (set CUDA_HOME and rebuild)',
     );
   }
-  const key = cacheKey(libtorch, cuda);
+  const sources = sourceDigest(packageFolder);
+  const key = cacheKey(sources, libtorch, cuda);
   const output = path.join(buildFolder, libtorch.variant);
   const kept = path.join(cacheFolder(), 'addon', key);
   return withLock(path.join(buildFolder, 'build.lock'), 'build', async () => {
@@ -47,7 +49,7 @@ export async function buildAddon(libtorch) {
     } else {
       await compile(libtorch, cuda, output);
       // A source edited while the compiler ran belongs to another key.
-      if (cacheKey(libtorch, cuda) === key) keep(output, kept);
+      if (sourceDigest(packageFolder) === sources) keep(output, kept);
     }
     const record = {
       file: path.join(libtorch.variant, PRODUCTS[0]),
@@ -58,6 +60,7 @@ export async function buildAddon(libtorch) {
       cudaCompiledIn: Boolean(cuda),
       ncclCompiledIn: Boolean(cuda?.ncclInclude),
       key,
+      sources,
     };
     replace(buildRecord, `${JSON.stringify(record, null, 2)}\n`);
     return { cached, file: path.join(output, PRODUCTS[0]) };
@@ -129,16 +132,8 @@ function requireTools() {
 }
 
 /** Sources, libtorch, toolkit and compiler: anything that could make another binary. */
-function cacheKey(libtorch, cuda) {
-  const hash = createHash('sha256');
-  const native = path.join(packageFolder, 'native');
-  const sources = readdirSync(native, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => path.join(entry.parentPath ?? entry.path, entry.name))
-    .sort();
-  for (const file of [path.join(packageFolder, 'CMakeLists.txt'), ...sources]) {
-    hash.update(path.relative(packageFolder, file)).update('\0').update(readFileSync(file)).update('\0');
-  }
+function cacheKey(sources, libtorch, cuda) {
+  const hash = createHash('sha256').update(sources);
   const library = statSync(
     path.join(libtorch.lib, process.platform === 'darwin' ? 'libtorch_cpu.dylib' : 'libtorch_cpu.so'),
   );

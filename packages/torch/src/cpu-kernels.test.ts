@@ -1,7 +1,7 @@
 /** The CPU's fused kernels against plain tensor code in double precision, and the memory that they are given. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { aten, cat, full, grad, manualSeed, randn, scope, type Tensor, tensor } from './index.js';
+import { aten, cat, full, grad, manualSeed, noGrad, randn, scope, type Tensor, tensor } from './index.js';
 
 function difference(a: Tensor, b: Tensor): number {
   return scope(() => a.detach().to('float64').sub(b.detach().to('float64')).abs().max().item());
@@ -50,12 +50,46 @@ describe('RMS norm', () => {
     expect(difference(half, plain(x, weight))).toBeLessThan(0.06);
   });
 
+  it.each(['float32', 'bfloat16'] as const)(
+    'goes back by hand as by autograd, with a gradient that goes around it: %s',
+    (dtype) => {
+      manualSeed(4);
+      const [x, weight] = [randn([150, 32]).to(dtype).setRequiresGrad(), randn([32]).to(dtype).setRequiresGrad()];
+      const [outer, around] = [randn([150, 32]).to(dtype), randn([150, 32]).to(dtype)];
+      const wide = [x, weight].map((t) => t.detach().to('float64').setRequiresGrad());
+      const [wantedX, wantedWeight] = grad([plain(wide[0]!, wide[1]!)], wide, [outer.to('float64')]);
+      const [toX, toWeight] = noGrad(() => aten.verlet_rms_norm_backward(outer, x, weight, 1e-6, around));
+      const tolerance = dtype === 'float32' ? 2e-5 : 0.06;
+      expect(difference(toX, wantedX!.add(around.to('float64')))).toBeLessThan(tolerance);
+      expect(toWeight.dtype).toBe('float32');
+      expect(difference(toWeight, wantedWeight!)).toBeLessThan(2e-4);
+    },
+  );
+
+  it('behind a residual sum gives the bits of the norm of the sum', () => {
+    const [x, residual, weight] = [randn([5, 24]), randn([5, 24]), randn([24])];
+    const [normed, sum] = aten.verlet_add_rms_norm(x, residual, weight, 1e-6);
+    expect(sum.equal(x.add(residual))).toBe(true);
+    expect(normed.equal(aten.verlet_rms_norm(sum, weight, 1e-6))).toBe(true);
+  });
+
   it('refuses a weight of another width', () => {
     expect(() => aten.verlet_rms_norm(randn([2, 8]), randn([4]), 1e-6)).toThrow(/8 features, the weight 4/);
   });
 });
 
 describe('SwiGLU', () => {
+  it.each(['float32', 'bfloat16'] as const)('exchanges activation and gradients in place: %s', (dtype) => {
+    manualSeed(5);
+    const [x, outer] = [randn([7, 2 * 24]).to(dtype), randn([7, 24]).to(dtype)];
+    const [wantedX, wanted] = [aten.verlet_swiglu_backward(outer, x), aten.verlet_swiglu(x)];
+    const tolerance = dtype === 'float32' ? 1e-6 : 0.04;
+    aten.verlet_swiglu_backward_(outer, x);
+    expect(difference(outer, wanted)).toBeLessThan(tolerance);
+    expect(difference(x, wantedX)).toBeLessThan(tolerance);
+    expect(() => aten.verlet_swiglu_backward_(randn([7, 20]), randn([7, 48]))).toThrow(/half as wide/);
+  });
+
   it.each([1, 5, 64])('of width %i equals its formula, both ways', (width) => {
     manualSeed(3);
     const plain = (x: Tensor): Tensor => {

@@ -7,6 +7,7 @@ import {
   isCudaAvailable,
   keyedUniform,
   manualSeed,
+  nn,
   noGrad,
   ones,
   rand,
@@ -76,6 +77,81 @@ onCuda('element-wise kernels', () => {
     const [wantedNormed, wantedSum] = aten.verlet_add_rms_norm(x, residual, weight, 1e-6);
     expect(difference(normed, wantedNormed)).toBeLessThan(tolerance);
     expect(difference(sum, wantedSum)).toBeLessThan(tolerance);
+  });
+
+  it.each(dtypes)('norms back in %s, with weights of few and of many features', (dtype, tolerance) => {
+    manualSeed(3);
+    const there = (t: Tensor): Tensor => t.to(dtype).to(cuda);
+    for (const shape of [
+      [700, 896],
+      [33, 5, 128],
+      [40, 6144],
+      [3, 20000],
+      [9, 6],
+    ]) {
+      const features = shape.at(-1)!;
+      const [x, weight, outer, around] = [randn(shape), rand([features]), randn(shape), randn(shape)];
+      const round = (t: Tensor): Tensor => t.to(dtype).to('float32');
+      const arguments_ = [outer, x, weight] as const;
+      const [wantedX, wantedWeight] = aten.verlet_rms_norm_backward(
+        ...(arguments_.map(round) as [Tensor, Tensor, Tensor]),
+        1e-6,
+        round(around),
+      );
+      const [toX, toWeight] = aten.verlet_rms_norm_backward(
+        ...(arguments_.map(there) as [Tensor, Tensor, Tensor]),
+        1e-6,
+        there(around),
+      );
+      expect(difference(toX, wantedX)).toBeLessThan(tolerance);
+      expect(difference(toWeight, wantedWeight)).toBeLessThan(1e-4);
+      const leaf = there(x).setRequiresGrad();
+      const normed = aten.verlet_rms_norm(leaf, there(weight), 1e-6);
+      expect(difference(normed, aten.verlet_rms_norm(round(x), round(weight), 1e-6))).toBeLessThan(tolerance);
+      const [own] = grad([normed], [leaf], [there(outer)]);
+      expect(difference(own!, wantedX.sub(round(around)))).toBeLessThan(2 * tolerance);
+    }
+    const [sum, weight] = [there(randn([50, 896])), there(rand([896]))];
+    const [normed, same] = aten.verlet_add_rms_norm(sum, sum.mul(0), weight, 1e-6);
+    expect(same.equal(sum)).toBe(true);
+    expect(normed.equal(aten.verlet_rms_norm(sum, weight, 1e-6))).toBe(true);
+  });
+
+  it.each(dtypes)(
+    'takes SwiGLU back in place, and gradients of q, k and v to their projection, in %s',
+    (dtype, tolerance) => {
+      manualSeed(4);
+      const there = (t: Tensor): Tensor => t.to(dtype).to(cuda);
+      const [x, outer] = [randn([33, 2 * 264]), randn([33, 264])];
+      const [ownX, ownOuter] = [there(x), there(outer)];
+      aten.verlet_swiglu_backward_(ownOuter, ownX);
+      expect(difference(ownOuter, aten.verlet_swiglu(x))).toBeLessThan(tolerance);
+      expect(difference(ownX, aten.verlet_swiglu_backward(outer, x))).toBeLessThan(tolerance);
+      for (const dim of [64, 12]) {
+        const angles = rand([32, dim / 2]).mul(6);
+        const tables = [cat([angles, angles], 1).cos(), cat([angles, angles], 1).sin()] as const;
+        const position = randint(0, 32, [13]);
+        const [q, k, v] = [randn([13, 6, dim]), randn([13, 2, dim]), randn([13, 2, dim])];
+        const wanted = aten.verlet_rope_backward(q, k, v, ...tables, position);
+        const got = aten.verlet_rope_backward(
+          ...([q, k, v].map(there) as [Tensor, Tensor, Tensor]),
+          there(tables[0]),
+          there(tables[1]),
+          position.to(cuda),
+        );
+        expect(difference(got, wanted)).toBeLessThan(tolerance);
+      }
+    },
+  );
+
+  it.each(dtypes)('sum products into a parameter in %s', (dtype, tolerance) => {
+    const there = (t: Tensor): Tensor => t.to(dtype).to(cuda);
+    const [a, b] = [randn([40, 64]), randn([40, 24])];
+    const parameter = new nn.Parameter(there(randn([64, 24])));
+    for (let k = 0; k < 3; k++) parameter.accumulateProduct(there(a), there(b));
+    expect(parameter.gradient!.dtype).toBe('float32');
+    expect(difference(parameter.gradient!, a.t().mm(b).mul(3))).toBeLessThan(tolerance);
+    parameter.dispose();
   });
 
   it.each([false, true])('norms, rotates and stores in one pass (norm: %s)', (normed) => {

@@ -16,7 +16,8 @@ function runNode(source: string, env: NodeJS.ProcessEnv = process.env) {
 /** A copy of the compiled package in a folder of its own, without what the build made. */
 function copyWithoutBuild(name: string): string {
   const folder = path.join(temporary, name);
-  cpSync(path.join(packageFolder, 'dist'), path.join(folder, 'dist'), { recursive: true });
+  for (const part of ['dist', 'scripts'])
+    cpSync(path.join(packageFolder, part), path.join(folder, part), { recursive: true });
   writeFileSync(path.join(folder, 'package.json'), '{"type":"module"}');
   return folder;
 }
@@ -45,6 +46,18 @@ describe('loading the addon', () => {
     writeFileSync(path.join(folder, 'build/addon.json'), JSON.stringify(record));
     const { stdout } = runNode(importLoad(folder));
     expect(stdout).toMatch(/AddonNotBuiltError: .*libtorch \/nowhere is gone.*npm rebuild @verlet\/torch/);
+  });
+
+  it('refuses an addon that was built from other sources', () => {
+    const folder = copyWithoutBuild('stale');
+    mkdirSync(path.join(folder, 'native'));
+    mkdirSync(path.join(folder, 'build'));
+    writeFileSync(path.join(folder, 'native/door.cc'), '// newer than the build');
+    writeFileSync(path.join(folder, 'CMakeLists.txt'), '');
+    const record = { file: 'cpu/verlet_torch.node', version: '2.13.0', variant: 'cpu', libtorch: '/nowhere' };
+    writeFileSync(path.join(folder, 'build/addon.json'), JSON.stringify({ ...record, sources: 'of yesterday' }));
+    const { stdout } = runNode(importLoad(folder));
+    expect(stdout).toMatch(/AddonNotBuiltError: .*built from other sources.*npm rebuild @verlet\/torch/);
   });
 
   it('can set variables that libtorch reads, from a worker thread too', () => {

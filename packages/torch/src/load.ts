@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { sourceDigest } from '../scripts/source-digest.mjs';
 import { type CpuSafety, findCpuSafety } from './cpu-safety.js';
 
 /** What `scripts/build.mjs` wrote down about the addon it made. */
@@ -16,6 +17,8 @@ export interface BuildRecord {
   source: string;
   cudaCompiledIn: boolean;
   ncclCompiledIn: boolean;
+  /** Digest of the sources that it was compiled from. */
+  sources: string;
 }
 
 interface EnvironmentAddon {
@@ -29,7 +32,8 @@ export class AddonNotBuiltError extends Error {
 }
 
 const require = createRequire(import.meta.url);
-const buildFolder = fileURLToPath(new URL('../build', import.meta.url));
+const packageFolder = fileURLToPath(new URL('..', import.meta.url));
+const buildFolder = path.join(packageFolder, 'build');
 
 export const buildRecord: BuildRecord = readBuildRecord();
 export const cpuSafety: CpuSafety = prepareEnvironment();
@@ -42,7 +46,12 @@ function readBuildRecord(): BuildRecord {
   if (!existsSync(file)) {
     throw new AddonNotBuiltError(`@verlet/torch is not built yet (${file} is missing). Run: npm rebuild @verlet/torch`);
   }
-  return JSON.parse(readFileSync(file, 'utf8')) as BuildRecord;
+  const record = JSON.parse(readFileSync(file, 'utf8')) as BuildRecord;
+  if (existsSync(path.join(packageFolder, 'native')) && record.sources !== sourceDigest(packageFolder))
+    throw new AddonNotBuiltError(
+      '@verlet/torch was built from other sources than those in its native folder. Run: npm rebuild @verlet/torch',
+    );
+  return record;
 }
 
 /**

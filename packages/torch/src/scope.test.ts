@@ -66,6 +66,38 @@ describe('scope', () => {
   });
 });
 
+describe('heldBy', () => {
+  it('outlives scopes until dispose, from whatever owned it before', () => {
+    const before = liveTensors().count;
+    const holder = {};
+    const tensors: Tensor[] = [];
+    const [made, kept] = scope(() => {
+      scope(() => {
+        tensors.push(ones([2]).heldBy(holder));
+      });
+      return [ones([2]).heldBy(holder), ones([2]).keep().heldBy(holder).heldBy(tensors)];
+    });
+    expect(liveTensors().count).toBe(before + 3);
+    expect(made!.keep().toArray()).toEqual([1, 1]);
+    made!.dispose();
+    made!.dispose();
+    kept!.dispose();
+    expect(() => kept!.heldBy(holder)).toThrow(/disposed/);
+    expect(tensors[0]!.toArray()).toEqual([1, 1]);
+    tensors[0]!.dispose();
+    expect(liveTensors().count).toBe(before);
+  });
+
+  it('ends with the holder', () => {
+    const printed = child(`
+      const hold = () => { const holder = { tensors: [] }; for (let k = 0; k < 5; k++) holder.tensors.push(torch.ones([4]).heldBy(holder)); };
+      hold();
+      for (let k = 0; k < 50 && torch.liveTensors().count > 0; k++) { globalThis.gc(); await wait(); }
+      console.log(torch.liveTensors().count);`);
+    expect(printed.trim()).toBe('0');
+  });
+});
+
 describe('dispose', () => {
   it('frees once, early, and makes later use an error that says why', () => {
     scope(() => {

@@ -22,6 +22,11 @@ const net = new FinalizationRegistry<number>((handle) => {
   native.release(handle);
 });
 
+/** Owner of the tensors that something else than a scope holds. It never ends. */
+const held = new Scope(null);
+
+const holders = new FinalizationRegistry<number>((handle) => native.release(handle));
+
 /** Called by every new tensor. */
 export function adopt(tensor: Tensor): void {
   if (current) {
@@ -32,13 +37,26 @@ export function adopt(tensor: Tensor): void {
 
 /** Lets a tensor outlive all scopes; from now on it lives until `dispose()`. */
 export function release(tensor: Tensor): void {
+  if (tensor.owner === held) holders.unregister(tensor);
   tensor.owner = null;
   net.register(tensor, tensor.handle, tensor);
   native.account(tensor.handle, 1);
 }
 
-/** The tensor was disposed by hand: the net must not free its slot again. */
+/**
+ * Lets a tensor outlive all scopes until `dispose()`, or until `holder` is gone. The collector is not told how large it is:
+ * every pass has hundreds of such tensors, frees them itself, and would only be held up.
+ */
+export function hold(tensor: Tensor, holder: object): void {
+  if (!tensor.owner) forget(tensor);
+  if (tensor.owner === held) holders.unregister(tensor);
+  tensor.owner = held;
+  holders.register(holder, tensor.handle, tensor);
+}
+
+/** The tensor was disposed by hand: the nets must not free its slot again. */
 export function forget(tensor: Tensor): void {
+  if (tensor.owner === held) holders.unregister(tensor);
   if (tensor.owner) return;
   net.unregister(tensor);
   native.account(tensor.handle, -1);

@@ -6,7 +6,7 @@ import { TorchError } from './errors.js';
 import * as aten from './generated/ops.js';
 import { native } from './native.js';
 import { formatTensor } from './print.js';
-import { adopt, disposed, forget, release, type Scope } from './scope.js';
+import { adopt, disposed, forget, hold, release, type Scope } from './scope.js';
 
 export type NestedNumbers = number | NestedNumbers[];
 type Operand = Tensor | number;
@@ -100,6 +100,13 @@ export class Tensor {
   keep(): this {
     if (this.handle < 0) throw new TorchError('keep(): the tensor was disposed');
     if (this.owner) release(this);
+    return this;
+  }
+
+  /** Lets it outlive every scope around, until `dispose()` or until `holder` is collected: a parameter's gradient, a pass's activations. */
+  heldBy(holder: object): this {
+    if (this.handle < 0) throw new TorchError('heldBy(): the tensor was disposed');
+    hold(this, holder);
     return this;
   }
 

@@ -53,6 +53,16 @@ __device__ __forceinline__ float blockSum(float x, float* shared) {
   return warpSum(lane < warps ? shared[lane] : 0.0f);
 }
 
+// Two sums at once. `shared` holds 64 floats.
+__device__ __forceinline__ float2 blockSum2(float x, float y, float* shared) {
+  x = warpSum(x), y = warpSum(y);
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, warps = (blockDim.x + 31) >> 5;
+  __syncthreads();
+  if (lane == 0) shared[warp] = x, shared[32 + warp] = y;
+  __syncthreads();
+  return {warpSum(lane < warps ? shared[lane] : 0.0f), warpSum(lane < warps ? shared[32 + lane] : 0.0f)};
+}
+
 inline bool isAligned(const at::Tensor& tensor) { return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % 16 == 0; }
 
 // Calls `body` with a value of the CUDA type that stands for the tensor's dtype.

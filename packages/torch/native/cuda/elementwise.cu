@@ -1,4 +1,4 @@
-// Rotary embedding, SwiGLU and residual + RMS norm on CUDA: each one pass over memory.
+// Rotary embedding and SwiGLU on CUDA: each one pass over memory.
 #include "common.cuh"
 
 namespace kernels {
@@ -81,6 +81,59 @@ at::Tensor ropePartial(const at::Tensor& x, const at::Tensor& cos, const at::Ten
 
 at::Tensor rope(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position, bool inverse) {
   return ropePartial(x, cos, sin, position, x.size(1), inverse);
+}
+
+// Gradients of queries, keys and values into the gradient of their common projection: the first two turned back, the last copied.
+template <typename T>
+__global__ void ropeBackwardKernel(const T* q, const T* k, const T* v, const T* cos, const T* sin, const int64_t* position, int heads, int kvHeads, int dim, int64_t units,
+                                   T* out) {
+  constexpr int size = Pack<T>::size;
+  const int64_t unit = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (unit >= units) return;
+  const int half = dim >> 1, perHead = half / size, total = heads + 2 * kvHeads;
+  const int64_t row = unit / perHead, token = row / total;
+  const int head = static_cast<int>(row - token * total), at = static_cast<int>(unit - row * perHead) * size;
+  const T* in = head < heads             ? q + (token * heads + head) * dim
+                : head < heads + kvHeads ? k + (token * kvHeads + head - heads) * dim
+                                         : v + (token * kvHeads + head - heads - kvHeads) * dim;
+  auto a = loadPack(in + at), b = loadPack(in + at + half);
+  if (head < heads + kvHeads) {
+    const int64_t angle = position[token] * dim + at;
+    const auto c = loadPack(cos + angle), s = loadPack(sin + angle);
+#pragma unroll
+    for (int j = 0; j < size; j++) {
+      const float left = widen(a.values[j]), right = widen(b.values[j]), cosine = widen(c.values[j]), sine = widen(s.values[j]);
+      a.values[j] = narrow<T>(left * cosine + right * sine);
+      b.values[j] = narrow<T>(right * cosine - left * sine);
+    }
+  }
+  storePack(out + row * dim + at, a);
+  storePack(out + row * dim + at + half, b);
+}
+
+at::Tensor ropeBackward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& position) {
+  TORCH_CHECK(q.dim() == 3 && k.dim() == 3 && k.sizes() == v.sizes() && q.size(0) == k.size(0) && q.size(2) == k.size(2), "q must be [tokens, heads, dim], k and v [tokens, kvHeads, dim]");
+  TORCH_CHECK(cos.size(1) == q.size(2) && cos.scalar_type() == q.scalar_type() && k.scalar_type() == q.scalar_type() && v.scalar_type() == q.scalar_type(),
+              "q, k, v and the tables must have one dtype and dim");
+  TORCH_CHECK(position.scalar_type() == at::kLong && position.numel() == q.size(0), "position must be int64, one per token");
+  c10::cuda::CUDAGuard guard(q.device());
+  auto tokens = q.size(0), heads = q.size(1), kvHeads = k.size(1), dim = q.size(2), rows = tokens * (heads + 2 * kvHeads);
+  auto qs = q.contiguous(), ks = k.contiguous(), vs = v.contiguous(), c = cos.contiguous(), s = sin.contiguous(), places = position.contiguous();
+  auto result = at::empty({tokens, heads + 2 * kvHeads, dim}, q.options());
+  if (rows == 0) return result;
+  bool packed = true;
+  byFloatType(q.scalar_type(), "rope_backward", [&](auto like) {
+    using T = decltype(like);
+    constexpr int size = Pack<T>::size;
+    packed = (dim / 2) % size == 0 && dim % 2 == 0 && isAligned(qs) && isAligned(ks) && isAligned(vs) && isAligned(c) && isAligned(s);
+    if (!packed) return;
+    const int64_t units = rows * (dim / 2 / size);
+    ropeBackwardKernel<T><<<(units + 255) / 256, 256, 0, stream()>>>(constPointer<T>(qs), constPointer<T>(ks), constPointer<T>(vs), constPointer<T>(c), constPointer<T>(s),
+                                                                    places.const_data_ptr<int64_t>(), heads, kvHeads, dim, units, pointer<T>(result));
+  });
+  if (!packed) return ropePartial(at::cat({qs, ks, vs}, 1), cos, sin, position, heads + kvHeads, true);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return result;
 }
 
 // One warp per head of a token: RMS norm of q and k where the model has it, rotation of q and k in place, keys and values
@@ -221,51 +274,39 @@ at::Tensor swigluBackward(const at::Tensor& gradient, const at::Tensor& x) {
   return result;
 }
 
-// One block per row; up to two packs per thread stay in registers between the two passes.
+// In place: the gradient becomes the activation, x its gradient.
 template <typename T>
-__global__ void addRmsNormKernel(const T* x, const T* residual, const T* weight, float eps, int width, T* normed, T* sum) {
-  __shared__ float shared[32];
+__global__ void swigluBackwardInPlaceKernel(T* gradient, T* x, int64_t width, int64_t packs) {
+  const int64_t index = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (index >= packs) return;
   constexpr int size = Pack<T>::size;
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * width;
-  const int packs = width / size;
-  float squares = 0;
-  for (int p = threadIdx.x; p < packs; p += blockDim.x) {
-    auto a = loadPack(x + at + p * size);
-    const auto b = loadPack(residual + at + p * size);
+  const int64_t perRow = width / size, row = index / perRow, column = (index % perRow) * size, at = row * 2 * width + column;
+  auto outer = loadPack(gradient + row * width + column), gate = loadPack(x + at), up = loadPack(x + at + width);
 #pragma unroll
-    for (int k = 0; k < size; k++) {
-      a.values[k] = narrow<T>(widen(a.values[k]) + widen(b.values[k]));
-      const float value = widen(a.values[k]);
-      squares += value * value;
-    }
-    storePack(sum + at + p * size, a);
+  for (int k = 0; k < size; k++) {
+    const float d = widen(outer.values[k]), g = widen(gate.values[k]), u = widen(up.values[k]), s = sigmoid(g);
+    outer.values[k] = narrow<T>(g * s * u);
+    up.values[k] = narrow<T>(d * g * s);
+    gate.values[k] = narrow<T>(d * u * s * (1.0f + g * (1.0f - s)));
   }
-  const float scale = rsqrtf(blockSum(squares, shared) / width + eps);
-  for (int p = threadIdx.x; p < packs; p += blockDim.x) {
-    auto a = loadPack(sum + at + p * size);
-    const auto w = loadPack(weight + p * size);
-#pragma unroll
-    for (int k = 0; k < size; k++) a.values[k] = narrow<T>(widen(a.values[k]) * scale * widen(w.values[k]));
-    storePack(normed + at + p * size, a);
-  }
+  storePack(gradient + row * width + column, outer);
+  storePack(x + at, gate);
+  storePack(x + at + width, up);
 }
 
-std::tuple<at::Tensor, at::Tensor> addRmsNorm(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight, double eps) {
-  TORCH_CHECK(x.dim() == 2 && x.sizes() == residual.sizes() && weight.numel() == x.size(1), "x and residual must be [rows, width], the weight [width]");
-  TORCH_CHECK(x.scalar_type() == residual.scalar_type() && x.scalar_type() == weight.scalar_type(), "x, residual and weight must have one dtype");
+void swigluBackwardInPlace(const at::Tensor& gradient, const at::Tensor& x) {
+  TORCH_CHECK(gradient.numel() * 2 == x.numel() && gradient.scalar_type() == x.scalar_type(), "the gradient must be half as wide as x, in its dtype");
+  TORCH_CHECK(gradient.is_contiguous() && x.is_contiguous(), "swiglu_backward_ needs contiguous tensors");
+  if (x.numel() == 0) return;
   c10::cuda::CUDAGuard guard(x.device());
-  auto a = x.contiguous(), b = residual.contiguous(), w = weight.contiguous();
-  auto normed = at::empty_like(a), sum = at::empty_like(a);
-  if (x.numel() == 0) return {normed, sum};
-  byFloatType(x.scalar_type(), "add_rms_norm", [&](auto like) {
+  auto width = x.size(-1) / 2;
+  byFloatType(x.scalar_type(), "swiglu_backward_", [&](auto like) {
     using T = decltype(like);
-    auto width = static_cast<int>(x.size(1));
-    TORCH_CHECK(width % Pack<T>::size == 0 && isAligned(a) && isAligned(b) && isAligned(w), "add_rms_norm: the width must be a multiple of ", Pack<T>::size);
-    int threads = std::min(1024, std::max(32, (width / Pack<T>::size + 31) / 32 * 32));
-    addRmsNormKernel<T><<<x.size(0), threads, 0, stream()>>>(constPointer<T>(a), constPointer<T>(b), constPointer<T>(w), eps, width, pointer<T>(normed), pointer<T>(sum));
+    TORCH_CHECK(width % Pack<T>::size == 0 && isAligned(x) && isAligned(gradient), "swiglu: the width must be a multiple of ", Pack<T>::size);
+    auto packs = gradient.numel() / Pack<T>::size;
+    swigluBackwardInPlaceKernel<T><<<(packs + 255) / 256, 256, 0, stream()>>>(pointer<T>(gradient), pointer<T>(x), width, packs);
   });
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  return {normed, sum};
 }
 
 }  // namespace
@@ -274,8 +315,9 @@ std::tuple<at::Tensor, at::Tensor> addRmsNorm(const at::Tensor& x, const at::Ten
 TORCH_LIBRARY_IMPL(verlet, CUDA, library) {
   library.impl("rope", kernels::rope);
   library.impl("rope_partial", kernels::ropePartial);
+  library.impl("rope_backward", kernels::ropeBackward);
   library.impl("rope_cache_", kernels::ropeCache);
   library.impl("swiglu", kernels::swiglu);
   library.impl("swiglu_backward", kernels::swigluBackward);
-  library.impl("add_rms_norm", kernels::addRmsNorm);
+  library.impl("swiglu_backward_", kernels::swigluBackwardInPlace);
 }

@@ -6,21 +6,6 @@ namespace {
 
 constexpr int threads = 512;
 
-// Calls `body(value, index)` for this thread's share of a row.
-template <typename T, typename Body>
-__device__ __forceinline__ void forEach(const T* x, int64_t vocabulary, bool packed, Body body) {
-  constexpr int size = Pack<T>::size;
-  if (packed) {
-    for (int64_t p = threadIdx.x; p < vocabulary / size; p += threads) {
-      const auto pack = loadPack(x + p * size);
-#pragma unroll
-      for (int k = 0; k < size; k++) body(widen(pack.values[k]), p * size + k);
-    }
-  } else {
-    for (int64_t v = threadIdx.x; v < vocabulary; v += threads) body(widen(x[v]), v);
-  }
-}
-
 struct Sums {
   float peak, mass, weighted, squares;
 };
@@ -32,24 +17,55 @@ __device__ __forceinline__ void join(Sums& a, const Sums& b) {
   a = {peak, a.mass * left + b.mass * right, a.weighted * left + b.weighted * right, a.squares * left * left + b.squares * right * right};
 }
 
+// Adds values to the sums; their peak is found first, so that the sums shrink once for all of them.
+template <int count>
+__device__ __forceinline__ void add(Sums& sums, const float (&values)[count]) {
+  float peak = values[0];
+#pragma unroll
+  for (int k = 1; k < count; k++) peak = fmaxf(peak, values[k]);
+  if (peak == -INFINITY) return;
+  if (peak > sums.peak) {
+    const float shrink = __expf(sums.peak - peak);
+    sums = {peak, sums.mass * shrink, sums.weighted * shrink, sums.squares * shrink * shrink};
+  }
+#pragma unroll
+  for (int k = 0; k < count; k++) {
+    const float e = __expf(values[k] - sums.peak);
+    // A value of minus infinity has no weight; times zero it would be no number.
+    sums.mass += e, sums.weighted += e * fmaxf(values[k], -1e30f), sums.squares += e * e;
+  }
+}
+
 // One block per token. `weighted` is the sum of p x and `squares` that of p^2, both before division by the mass.
 template <typename T>
 __global__ void __launch_bounds__(threads) logProbKernel(const T* logits, const int64_t* targets, int64_t vocabulary, float scale, bool packed, float* logProb,
                                                          float* normalizer, float* entropy, float* sumSquares) {
   __shared__ Sums shared[threads / 32];
+  constexpr int size = Pack<T>::size;
   const int64_t row = blockIdx.x;
   const T* x = logits + row * vocabulary;
   Sums sums{-INFINITY, 0, 0, 0};
-  forEach(x, vocabulary, packed, [&](float raw, int64_t) {
-    const float value = raw * scale;
-    if (value > sums.peak) {
-      const float shrink = __expf(sums.peak - value);
-      sums = {value, sums.mass * shrink, sums.weighted * shrink, sums.squares * shrink * shrink};
+  if (packed) {
+    // Two packs are asked for before the first is used.
+    const int packs = static_cast<int>(vocabulary / size);
+    for (int p = threadIdx.x; p < packs; p += 2 * threads) {
+      const bool both = p + threads < packs;
+      const auto first = loadPack(x + static_cast<int64_t>(p) * size), second = loadPack(x + static_cast<int64_t>(both ? p + threads : p) * size);
+      float values[size];
+#pragma unroll
+      for (int k = 0; k < size; k++) values[k] = widen(first.values[k]) * scale;
+      add(sums, values);
+      if (!both) break;
+#pragma unroll
+      for (int k = 0; k < size; k++) values[k] = widen(second.values[k]) * scale;
+      add(sums, values);
     }
-    if (value == -INFINITY) return;
-    const float e = __expf(value - sums.peak);
-    sums.mass += e, sums.weighted += e * value, sums.squares += e * e;
-  });
+  } else {
+    for (int64_t v = threadIdx.x; v < vocabulary; v += threads) {
+      const float values[1] = {widen(x[v]) * scale};
+      add(sums, values);
+    }
+  }
 #pragma unroll
   for (int offset = 16; offset > 0; offset >>= 1)
     join(sums, {__shfl_xor_sync(0xffffffffu, sums.peak, offset), __shfl_xor_sync(0xffffffffu, sums.mass, offset), __shfl_xor_sync(0xffffffffu, sums.weighted, offset),

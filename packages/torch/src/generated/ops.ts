@@ -1866,6 +1866,18 @@ export function mm_out(self: Tensor, mat2: Tensor, out: Tensor): Tensor {
 }
 let handle_mm_out: number | undefined;
 
+/** `aten::mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor` */
+export function mm_dtype(self: Tensor, mat2: Tensor, outDtype: DType): Tensor {
+  const handle = (handle_mm_dtype ??= resolve('aten::mm.dtype'));
+  begin();
+  const provided = 7;
+  putTensor(self);
+  putTensor(mat2);
+  putDType(outDtype);
+  return callTensor(handle, provided);
+}
+let handle_mm_dtype: number | undefined;
+
 /** `aten::bmm(Tensor self, Tensor mat2) -> Tensor` */
 export function bmm(self: Tensor, mat2: Tensor): Tensor {
   const handle = (handle_bmm ??= resolve('aten::bmm'));
@@ -1939,6 +1951,29 @@ export function addmm_(self: Tensor, mat1: Tensor, mat2: Tensor, beta?: number |
   return self;
 }
 let handle_addmm_: number | undefined;
+
+/** `aten::addmm.dtype_out(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)` */
+export function addmm_dtype_out(self: Tensor, mat1: Tensor, mat2: Tensor, outDtype: DType, beta: number | boolean | undefined, alpha: number | boolean | undefined, out: Tensor): Tensor {
+  const handle = (handle_addmm_dtype_out ??= resolve('aten::addmm.dtype_out'));
+  begin();
+  let provided = 79;
+  putTensor(self);
+  putTensor(mat1);
+  putTensor(mat2);
+  putDType(outDtype);
+  if (beta !== undefined) {
+    provided += 16;
+    putScalar(beta);
+  }
+  if (alpha !== undefined) {
+    provided += 32;
+    putScalar(alpha);
+  }
+  putTensor(out);
+  callVoid(handle, provided);
+  return out;
+}
+let handle_addmm_dtype_out: number | undefined;
 
 /** `aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor` */
 export function linear(input: Tensor, weight: Tensor, bias?: Tensor | null): Tensor {
@@ -4371,6 +4406,32 @@ export function verlet_swiglu_backward(gradient: Tensor, x: Tensor): Tensor {
 }
 let handle_verlet_swiglu_backward: number | undefined;
 
+/** `verlet::swiglu_backward_(Tensor(a!) gradient, Tensor(b!) x) -> ()` */
+export function verlet_swiglu_backward_(gradient: Tensor, x: Tensor): void {
+  const handle = (handle_verlet_swiglu_backward_ ??= resolve('verlet::swiglu_backward_'));
+  begin();
+  const provided = 3;
+  putTensor(gradient);
+  putTensor(x);
+  callVoid(handle, provided);
+}
+let handle_verlet_swiglu_backward_: number | undefined;
+
+/** `verlet::rope_backward(Tensor q, Tensor k, Tensor v, Tensor cos, Tensor sin, Tensor position) -> Tensor` */
+export function verlet_rope_backward(q: Tensor, k: Tensor, v: Tensor, cos: Tensor, sin: Tensor, position: Tensor): Tensor {
+  const handle = (handle_verlet_rope_backward ??= resolve('verlet::rope_backward'));
+  begin();
+  const provided = 63;
+  putTensor(q);
+  putTensor(k);
+  putTensor(v);
+  putTensor(cos);
+  putTensor(sin);
+  putTensor(position);
+  return callTensor(handle, provided);
+}
+let handle_verlet_rope_backward: number | undefined;
+
 /** `verlet::rope_partial(Tensor x, Tensor cos, Tensor sin, Tensor position, int rotated, bool inverse) -> Tensor` */
 export function verlet_rope_partial(x: Tensor, cos: Tensor, sin: Tensor, position: Tensor, rotated: number, inverse: boolean): Tensor {
   const handle = (handle_verlet_rope_partial ??= resolve('verlet::rope_partial'));
@@ -4521,6 +4582,23 @@ export function verlet_rms_norm(x: Tensor, weight: Tensor, eps: number): Tensor 
   return callTensor(handle, provided);
 }
 let handle_verlet_rms_norm: number | undefined;
+
+/** `verlet::rms_norm_backward(Tensor gradient, Tensor x, Tensor weight, float eps, Tensor? residual) -> (Tensor to_x, Tensor to_weight)` */
+export function verlet_rms_norm_backward(gradient: Tensor, x: Tensor, weight: Tensor, eps: number, residual?: Tensor | null): [Tensor, Tensor] {
+  const handle = (handle_verlet_rms_norm_backward ??= resolve('verlet::rms_norm_backward'));
+  begin();
+  let provided = 15;
+  putTensor(gradient);
+  putTensor(x);
+  putTensor(weight);
+  putNumber(eps);
+  if (residual !== undefined) {
+    provided += 16;
+    putTensor(residual);
+  }
+  return callMany(handle, provided, 'TT') as [Tensor, Tensor];
+}
+let handle_verlet_rms_norm_backward: number | undefined;
 
 /** `verlet::attention_plan(Tensor limit, int max_keys) -> (Tensor items, Tensor offsets)` */
 export function verlet_attention_plan(limit: Tensor, maxKeys: number): [Tensor, Tensor] {

@@ -26,8 +26,8 @@ export interface LogProbHeadOptions {
   /** Keep what backward needs. Off for scoring only. */
   train?: boolean;
   /**
-   * Bytes of logits that may be kept between forward and backward; beyond that they are computed again. Default 256 MiB, on
-   * CUDA an eighth of what is free.
+   * Bytes of logits that may be kept between forward and backward; those of the chunks beyond that are computed again. Default
+   * 256 MiB, on CUDA an eighth of what is free.
    */
   keepBytes?: number;
 }
@@ -52,8 +52,19 @@ const chunkBytes = 256 * 2 ** 20;
 /** On CUDA logits stay in the model's dtype, and larger chunks mean fewer sums into the weight's gradient. */
 const cudaChunkBytes = 2 ** 30;
 
+/** Tokens whose logits are computed at a time. */
+export function defaultChunk(weight: Tensor): number {
+  const onCuda = weight.device.startsWith('cuda');
+  const rowBytes = (weight.size(0) * weight.nbytes) / weight.numel;
+  const tokens = Math.max(64, Math.floor((onCuda ? cudaChunkBytes : chunkBytes) / rowBytes));
+  // Matrix products on a GPU come in tiles.
+  return onCuda && tokens > 256 ? tokens - (tokens % 256) : tokens;
+}
+
 export class LogProbHead {
   private kept: (Tensor | null)[] = [];
+  /** Bytes that may still be kept for backward. */
+  private spare: number;
   private readonly chunk: number;
   private readonly scale: number;
   /** Per chunk, for the way back. */
@@ -71,13 +82,10 @@ export class LogProbHead {
     private readonly targets: Tensor,
     private readonly options: LogProbHeadOptions = {},
   ) {
-    const vocabulary = weight.size(0);
-    const rowBytes = (vocabulary * weight.nbytes) / weight.numel;
-    const bytes = this.onCuda ? cudaChunkBytes : chunkBytes;
-    this.chunk = options.chunkTokens ?? Math.max(64, Math.floor(bytes / rowBytes));
+    this.chunk = options.chunkTokens ?? defaultChunk(weight);
     this.scale = 1 / (options.temperature ?? 1);
-    const keep = (options.train ?? false) && rowBytes * hidden.size(0) <= (options.keepBytes ?? this.spareBytes());
-    this.result = noGrad(() => scope(() => this.forward(keep)));
+    this.spare = options.train ? (options.keepBytes ?? this.spareBytes()) : 0;
+    this.result = noGrad(() => scope(() => this.forward()));
     for (const value of Object.values(this.result)) (value as Tensor | null)?.keep();
   }
 
@@ -95,6 +103,14 @@ export class LogProbHead {
     if (!this.onCuda) return chunkBytes;
     const { free, reserved, allocated } = cudaMemory(this.hidden.device);
     return (free + reserved - allocated) / 8;
+  }
+
+  /** Whether a chunk's logits still fit into what may be kept; takes their room if so. */
+  private takesRoom(length: number): boolean {
+    const bytes = (this.weight.size(0) * length * this.weight.nbytes) / this.weight.numel;
+    if (bytes > this.spare) return false;
+    this.spare -= bytes;
+    return true;
   }
 
   private gather(logProbs: Tensor[], entropies: Tensor[], squares: Tensor[], alternatives: Tensor[]): HeadResult {
@@ -116,7 +132,7 @@ export class LogProbHead {
     };
   }
 
-  private forward(keep: boolean): HeadResult {
+  private forward(): HeadResult {
     const tokens = this.hidden.size(0);
     const logProbs: Tensor[] = [];
     const entropies: Tensor[] = [];
@@ -136,8 +152,9 @@ export class LogProbHead {
         }
         if (this.options.sumPiSquared) squares.push(square.keep());
         if (this.options.entropy) entropies.push(entropy.clone().keep());
-        if (this.options.train) this.statistics.push({ normalizer: normalizer.keep(), entropy: entropy.keep() });
-        if (keep) this.kept.push(logits.keep());
+        if (this.options.train)
+          this.statistics.push({ normalizer: normalizer.heldBy(this), entropy: entropy.heldBy(this) });
+        this.kept.push(this.takesRoom(length) ? logits.heldBy(this) : null);
       });
     }
     return this.gather(logProbs, entropies, squares, alternatives);
@@ -183,23 +200,17 @@ export class LogProbHead {
     const result = noGrad(() =>
       scope(() => {
         const parts: Tensor[] = [];
-        let weightGradient: Tensor | null = null;
         for (let start = 0, index = 0; start < tokens; start += this.chunk, index++) {
           const length = Math.min(this.chunk, tokens - start);
           const part = scope(() => {
             const narrow = this.gradLogits(start, length, index, gradients);
-            if (weightParameter?.trainable) {
-              const own = aten.verlet_turned_product(narrow, this.hidden.narrow(0, start, length));
-              if (weightGradient) weightGradient.add_(own);
-              else weightGradient = (own.dtype === 'float32' ? own : own.to('float32')).keep();
-            }
+            if (weightParameter?.trainable)
+              weightParameter.accumulateProduct(narrow, this.hidden.narrow(0, start, length));
             return aten.verlet_linear(narrow, this.weight.t());
           });
           parts.push(part);
-        }
-        if (weightGradient) {
-          weightParameter!.accumulate(weightGradient);
-          if (weightParameter!.gradient !== weightGradient) (weightGradient as Tensor).dispose();
+          this.kept[index]?.dispose();
+          this.kept[index] = null;
         }
         return parts.length === 1 ? parts[0]! : parts.length === 0 ? this.hidden.clone() : cat(parts);
       }),

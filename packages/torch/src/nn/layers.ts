@@ -70,6 +70,16 @@ export class RMSNorm extends Module {
     const [normed, sum] = aten.verlet_add_rms_norm(x, residual, this.weight, this.eps);
     return { normed, sum };
   }
+
+  /**
+   * The gradient of `x`, by hand; adds the weight's. `around` is the gradient that reached `x` past the norm, on the residual:
+   * it is added on the way.
+   */
+  backward(x: Tensor, gradient: Tensor, around: Tensor | null = null): Tensor {
+    const [toX, toWeight] = aten.verlet_rms_norm_backward(gradient, x, this.weight, this.eps, around);
+    if (this.weight.trainable) this.weight.accumulate(toWeight);
+    return toX;
+  }
 }
 
 export class LayerNorm extends Module {

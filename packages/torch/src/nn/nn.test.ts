@@ -77,10 +77,30 @@ describe.each([false, true])('segments, recompute %s', (recompute) => {
   });
 });
 
+describe('parameters', () => {
+  it.each(['float32', 'bfloat16'] as const)('sum products and rows in float32: %s', (dtype) => {
+    manualSeed(6);
+    const weight = new nn.Parameter(randn([4, 3]).to(dtype));
+    const [a, b, rows] = [randn([5, 4]).to(dtype), randn([5, 3]).to(dtype), randn([3, 3]).to(dtype)];
+    weight.accumulateProduct(a, b);
+    weight.accumulateProduct(a, b);
+    weight.accumulateRows(nn.indexTensor([1, 3, 1]), rows);
+    const product = a.to('float32').t().mm(b.to('float32')).mul(2);
+    const wanted = product.indexAdd(0, nn.indexTensor([1, 3, 1]), rows.to('float32'));
+    expect(weight.gradient!.dtype).toBe('float32');
+    expect(maxDifference(weight.gradient!, wanted)).toBeLessThan(dtype === 'float32' ? 1e-6 : 0.1);
+    weight.clearGradient();
+    weight.accumulateRows(nn.indexTensor([2, 2]), rows.narrow(0, 0, 2));
+    expect(weight.gradient!.select(0, 0).abs().max().item()).toBe(0);
+    expect(maxDifference(weight.gradient!.select(0, 2), rows.narrow(0, 0, 2).to('float32').sum(0))).toBeLessThan(1e-5);
+  });
+});
+
 describe('log-prob head', () => {
   it.each([
     { chunkTokens: 3, keepBytes: 0 },
     { chunkTokens: 3 },
+    { chunkTokens: 3, keepBytes: 2 * 3 * 17 * 4 },
     { chunkTokens: 1000 },
     { chunkTokens: 4, temperature: 0.7 },
   ])('equals the plain softmax in value and gradient: %o', (options) => {
@@ -111,6 +131,40 @@ describe('log-prob head', () => {
     const gradient = head.backward(gradLogProbs, gradEntropy, weight);
     expect(maxDifference(gradient, leaf.grad!)).toBeLessThan(1e-5);
     expect(maxDifference(weight.gradient!, weight.grad!)).toBeLessThan(1e-5);
+  });
+
+  it('steps forward and back at once as it does in two walks', () => {
+    manualSeed(8);
+    const [hidden, targets] = [randn([10, 6]), randint(0, 17, [10])];
+    const [weight, other] = [new nn.Parameter(randn([17, 6])), new nn.Parameter(randn([17, 6]))];
+    noGrad(() => other.copy_(weight));
+    const [slope, inner] = [randn([10]), randn([10])];
+    const options = { temperature: 0.8, entropy: true, chunkTokens: 4 };
+    const head = new nn.LogProbHead(hidden, weight, targets, { ...options, train: true });
+    // A gradient that depends on the log-probs themselves, as a policy's does.
+    const wanted = head.backward(head.result.logProbs.exp().mul(slope), inner, weight);
+    const before = liveTensors().count;
+    const seen: number[] = [];
+    const step = nn.headStep(
+      hidden,
+      other,
+      targets,
+      ({ start, length, logProbs, entropy }) => {
+        seen.push(start, length);
+        expect(scope(() => maxDifference(entropy!, head.result.entropy!.narrow(0, start, length)))).toBeLessThan(1e-6);
+        return {
+          logProbs: logProbs.exp().mul(slope.narrow(0, start, length)),
+          entropy: inner.narrow(0, start, length),
+        };
+      },
+      options,
+    );
+    // The log-probs, the gradient of the hidden states and that of the weight.
+    expect(liveTensors().count - before).toBe(3);
+    expect(seen).toEqual([0, 4, 4, 4, 8, 2]);
+    expect(maxDifference(step.logProbs, head.result.logProbs)).toBeLessThan(1e-6);
+    expect(maxDifference(step.gradHidden, wanted)).toBeLessThan(1e-6);
+    expect(maxDifference(other.gradient!, weight.gradient!)).toBeLessThan(1e-6);
   });
 
   it('never holds the logits of all tokens when they do not fit', () => {

@@ -97,12 +97,16 @@ export class PackedAttention implements AttentionContext {
   }
 
   private flash(q: Tensor, k: Tensor, v: Tensor, window: number | null): Tensor {
+    // Sequences of one length are a batch, which FlashAttention takes without looking where each of them ends.
+    const isBatch = this.tokens > 0 && this.lengths.every((length) => length === this.maxPosition);
+    const shaped = (x: Tensor): Tensor => (isBatch ? x.view(this.lengths.length, -1, x.size(1), x.size(2)) : x);
+    const starts = isBatch ? null : this.cumulative;
     const [output] = aten._flash_attention_forward(
-      q,
-      k,
-      v,
-      this.cumulative,
-      this.cumulative,
+      shaped(q),
+      shaped(k),
+      shaped(v),
+      starts,
+      starts,
       this.maxPosition,
       this.maxPosition,
       0,

@@ -20,6 +20,12 @@ export { resolveModel } from './hub/index.js';
 export { LowRankAdapter, PackedLinear } from './linear.js';
 export { applyLora, Lora, type LoraConfig, type LoraOptions, loraOf, setAdapterEnabled } from './lora.js';
 export { loadAdapter, saveAdapter } from './lora-files.js';
+export {
+  type Recompute,
+  type RecomputeChoice,
+  type RecomputePlan,
+  recomputePlan,
+} from './recompute.js';
 export { loadRewardModel, type RewardModelOptions, SequenceClassifier } from './reward-model.js';
-export { CausalLM, Decoder, type DecoderPass } from './transformer.js';
+export { CausalLM, Decoder, type DecoderPass, type TrainingOptions } from './transformer.js';
 export { loadValueModel, ValueModel } from './value-model.js';

@@ -2,7 +2,7 @@
  * Several projections of one input held as one weight, so that they run as one matrix product, while files keep their own
  * names (`q_proj`, `k_proj`, ...). A part can carry a low-rank adapter.
  */
-import { aten, cat, nn, noGrad, randn, scope, type Tensor, zeros } from '@verlet/torch';
+import { aten, nn, noGrad, randn, scope, type Tensor, zeros } from '@verlet/torch';
 
 export interface Part {
   name: string;
@@ -41,6 +41,16 @@ export class LowRankAdapter extends nn.Module {
     return aten.linear(aten.linear(x, this.lora_A).mul_(this.scale), this.lora_B);
   }
 
+  /** The gradient on the narrow side, [tokens, rank]. */
+  gradNarrow(gradient: Tensor): Tensor {
+    return gradient.mm(this.lora_B).mul_(this.scale);
+  }
+
+  accumulateGradients(x: Tensor, gradient: Tensor): void {
+    if (this.lora_A.trainable) this.lora_A.accumulateProduct(this.gradNarrow(gradient), x);
+    if (this.lora_B.trainable) this.lora_B.accumulateProduct(gradient, aten.linear(x, this.lora_A).mul_(this.scale));
+  }
+
   /** The dense matrix it stands for, [out, in]. */
   dense(): Tensor {
     return this.lora_B.to('float32').matmul(this.lora_A.to('float32')).mul(this.scale);
@@ -70,17 +80,29 @@ export class PackedLinear extends nn.Module {
 
   forward(x: Tensor): Tensor {
     const y = aten.verlet_linear(x, this.weight, this.bias);
-    if (!this.adapters.some((adapter) => adapter?.enabled)) return y;
-    const pieces = y
-      .split(
-        this.parts.map((part) => part.outFeatures),
-        -1,
-      )
-      .map((piece, k) => {
-        const adapter = this.adapters[k];
-        return adapter?.enabled ? piece.add(adapter.delta(x)) : piece;
-      });
-    return pieces.length === 1 ? pieces[0]! : cat(pieces, -1);
+    for (const { adapter, offset } of this.activeAdapters())
+      y.narrow(-1, offset, adapter.outFeatures).add_(adapter.delta(x));
+    return y;
+  }
+
+  /** The gradient of the input, given that of the output. */
+  gradInput(gradient: Tensor): Tensor {
+    const result = aten.verlet_linear(gradient, this.weight.t());
+    for (const { adapter, offset } of this.activeAdapters())
+      aten.addmm_(result, adapter.gradNarrow(gradient.narrow(-1, offset, adapter.outFeatures)), adapter.lora_A);
+    return result;
+  }
+
+  /** Adds the gradients of what is trained here, given the input and the output's gradient. */
+  accumulateGradients(x: Tensor, gradient: Tensor): void {
+    if (this.weight.trainable) this.weight.accumulateProduct(gradient, x);
+    if (this.bias?.trainable) this.bias.accumulate(aten.sum_dim_IntList(gradient, [0], false, 'float32'));
+    for (const { adapter, offset } of this.activeAdapters())
+      adapter.accumulateGradients(x, gradient.narrow(-1, offset, adapter.outFeatures));
+  }
+
+  private *activeAdapters(): IterableIterator<{ adapter: LowRankAdapter; offset: number }> {
+    for (const [k, adapter] of this.adapters.entries()) if (adapter?.enabled) yield { adapter, offset: this.offset(k) };
   }
 
   /** The rows of one part in the weight (a view). */

@@ -72,9 +72,14 @@ export class RopeTable {
     this.length = capacity;
   }
 
-  /** Rotates each token's heads by its position; x [tokens, heads, headDim]. */
-  rotate(x: Tensor, positions: Tensor): Tensor {
-    return aten.verlet_rope(x, this.cos!, this.sin!, positions, false);
+  /** Rotates each token's heads by its position; x [tokens, heads, headDim]. `inverse` turns back: the gradient. */
+  rotate(x: Tensor, positions: Tensor, inverse = false): Tensor {
+    return aten.verlet_rope(x, this.cos!, this.sin!, positions, inverse);
+  }
+
+  /** Gradients of rotated queries and keys, and of values, to that of the projection, [tokens, heads + 2 kvHeads, headDim]. */
+  rotateBack(q: Tensor, k: Tensor, v: Tensor, positions: Tensor): Tensor {
+    return aten.verlet_rope_backward(q, k, v, this.cos!, this.sin!, positions);
   }
 
   /** Rotates the first heads of each token and copies the rest. */

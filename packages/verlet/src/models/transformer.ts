@@ -1,150 +1,11 @@
-/** The decoder: embedding, layers of attention and SwiGLU, norm, head. One class for all families; `ModelConfig` tells them apart. */
+/** The decoder: embedding, layers, norm, head. One class for all families; `ModelConfig` tells them apart. */
 import { aten, nn, noGrad, randn, scope, type Tensor } from '@verlet/torch';
 import type { AttentionContext } from './attention.js';
 import type { ModelConfig } from './config.js';
+import { DecoderLayer, type KeptActivations, type ResidualState } from './decoder-layer.js';
 import { PackedLinear } from './linear.js';
+import { type RecomputeChoice, recomputeAt } from './recompute.js';
 import { RopeTable } from './rope.js';
-
-class SelfAttention extends nn.Module {
-  readonly qkv_proj: PackedLinear;
-  readonly o_proj: PackedLinear;
-  readonly q_norm: nn.RMSNorm | null;
-  readonly k_norm: nn.RMSNorm | null;
-
-  constructor(
-    private readonly config: ModelConfig,
-    private readonly layer: number,
-    options: nn.LayerOptions,
-  ) {
-    super();
-    const { hiddenSize, numHeads, numKvHeads, headDim } = config;
-    const std = config.initializerRange;
-    this.qkv_proj = new PackedLinear(
-      hiddenSize,
-      config.fusedProjections
-        ? [{ name: 'qkv_proj', outFeatures: (numHeads + 2 * numKvHeads) * headDim }]
-        : [
-            { name: 'q_proj', outFeatures: numHeads * headDim },
-            { name: 'k_proj', outFeatures: numKvHeads * headDim },
-            { name: 'v_proj', outFeatures: numKvHeads * headDim },
-          ],
-      { ...options, bias: config.qkvBias, std },
-    );
-    this.o_proj = new PackedLinear(numHeads * headDim, [{ name: 'o_proj', outFeatures: hiddenSize }], {
-      ...options,
-      bias: config.outputBias,
-      std,
-    });
-    this.q_norm = config.qkNorm ? new nn.RMSNorm(headDim, config.rmsNormEps, options) : null;
-    this.k_norm = config.qkNorm ? new nn.RMSNorm(headDim, config.rmsNormEps, options) : null;
-  }
-
-  forward(x: Tensor, rope: RopeTable, context: AttentionContext, rows: Tensor | null = null): Tensor {
-    const { numHeads, numKvHeads, headDim } = this.config;
-    const qkv = this.qkv_proj.forward(x).reshape(-1, numHeads + 2 * numKvHeads, headDim);
-    const window = this.config.slidingWindows[this.layer] ?? null;
-    if (context.attendProjected)
-      return this.o_proj.forward(
-        context.attendProjected(this.layer, qkv, {
-          heads: numHeads,
-          ...rope.tables,
-          qNorm: this.q_norm?.weight ?? null,
-          kNorm: this.k_norm?.weight ?? null,
-          eps: this.config.rmsNormEps,
-          window,
-        }),
-      );
-    const [q, k, v] = this.rotate(qkv, rope, context.positions);
-    const attended = context.attend(this.layer, q, k, v, window);
-    return this.o_proj.forward(rows ? attended.indexSelect(0, rows) : attended);
-  }
-
-  private rotate(qkv: Tensor, rope: RopeTable, positions: Tensor): [Tensor, Tensor, Tensor] {
-    const { numHeads, numKvHeads } = this.config;
-    if (!this.q_norm)
-      // One tensor in, one out: the gradient of the split is one copy instead of zeros and sums for each part.
-      return rope.rotatePartial(qkv, positions, numHeads + numKvHeads).split([numHeads, numKvHeads, numKvHeads], 1) as [
-        Tensor,
-        Tensor,
-        Tensor,
-      ];
-    const q = qkv.narrow(1, 0, numHeads);
-    const k = qkv.narrow(1, numHeads, numKvHeads);
-    return [
-      rope.rotate(this.q_norm ? this.q_norm.forward(q) : q, positions),
-      rope.rotate(this.k_norm ? this.k_norm.forward(k) : k, positions),
-      qkv.narrow(1, numHeads + numKvHeads, numKvHeads),
-    ];
-  }
-}
-
-class FeedForward extends nn.Module {
-  readonly gate_up_proj: PackedLinear;
-  readonly down_proj: PackedLinear;
-
-  constructor(config: ModelConfig, options: nn.LayerOptions) {
-    super();
-    const { hiddenSize, intermediateSize, mlpBias: bias, initializerRange: std } = config;
-    this.gate_up_proj = new PackedLinear(
-      hiddenSize,
-      config.fusedProjections
-        ? [{ name: 'gate_up_proj', outFeatures: 2 * intermediateSize }]
-        : [
-            { name: 'gate_proj', outFeatures: intermediateSize },
-            { name: 'up_proj', outFeatures: intermediateSize },
-          ],
-      { ...options, bias, std },
-    );
-    this.down_proj = new PackedLinear(intermediateSize, [{ name: 'down_proj', outFeatures: hiddenSize }], {
-      ...options,
-      bias,
-      std,
-    });
-  }
-
-  forward(x: Tensor): Tensor {
-    return this.down_proj.forward(aten.verlet_swiglu(this.gate_up_proj.forward(x)));
-  }
-}
-
-export class DecoderLayer extends nn.Module {
-  readonly self_attn: SelfAttention;
-  readonly mlp: FeedForward;
-  readonly input_layernorm: nn.RMSNorm;
-  readonly post_attention_layernorm: nn.RMSNorm;
-
-  constructor(config: ModelConfig, layer: number, options: nn.LayerOptions) {
-    super();
-    this.self_attn = new SelfAttention(config, layer, options);
-    this.mlp = new FeedForward(config, options);
-    this.input_layernorm = new nn.RMSNorm(config.hiddenSize, config.rmsNormEps, options);
-    this.post_attention_layernorm = new nn.RMSNorm(config.hiddenSize, config.rmsNormEps, options);
-  }
-
-  /** @param rows the only tokens whose output is wanted, as many times as they stand there; null for all */
-  forward(x: Tensor, rope: RopeTable, context: AttentionContext, rows: Tensor | null = null): Tensor {
-    // Added into the projections' own outputs, which nothing else needs.
-    const attended = this.self_attn
-      .forward(this.input_layernorm.forward(x), rope, context, rows)
-      .add_(rows ? x.indexSelect(0, rows) : x);
-    return this.mlp.forward(this.post_attention_layernorm.forward(attended)).add_(attended);
-  }
-
-  /** Without gradients: what the layers add stays apart from the residual until the next norm, which adds it in one pass. */
-  infer(state: ResidualState, rope: RopeTable, context: AttentionContext): ResidualState {
-    const first = state.added
-      ? this.input_layernorm.forwardAdded(state.added, state.residual)
-      : { normed: this.input_layernorm.forward(state.residual), sum: state.residual };
-    const attended = this.self_attn.forward(first.normed, rope, context);
-    const second = this.post_attention_layernorm.forwardAdded(attended, first.sum);
-    return { added: this.mlp.forward(second.normed), residual: second.sum };
-  }
-}
-
-interface ResidualState {
-  added: Tensor | null;
-  residual: Tensor;
-}
 
 export interface TransformerOptions extends nn.LayerOptions {}
 
@@ -181,61 +42,100 @@ export class Decoder extends nn.Module {
     return this.rope.tables;
   }
 
-  /** Hidden states after the last norm, [tokens, hidden]; with `rows` those of these tokens only, [rows, hidden]. */
+  /**
+   * Hidden states after the last norm, [tokens, hidden]; with `rows` those of these tokens only, [rows, hidden]. Without
+   * gradients: `forwardForTraining` is the way to those.
+   */
   forward(inputIds: Tensor, context: AttentionContext, rows: Tensor | null = null): Tensor {
     this.rope.reserve(context.maxPosition);
-    let x = aten.embedding(this.embed_tokens.weight, inputIds);
-    if (context.attendProjected) {
-      const hidden = this.infer(x, context);
-      return rows ? hidden.indexSelect(0, rows) : hidden;
-    }
-    for (const layer of this.layers) {
-      const input = x;
-      x = scope(() => layer.forward(input, this.rope, context, layer === this.layers.at(-1) ? rows : null));
-    }
-    return this.norm.forward(x);
-  }
-
-  private infer(embedded: Tensor, context: AttentionContext): Tensor {
-    let state: ResidualState = { added: null, residual: embedded };
-    for (const layer of this.layers) {
-      const before = state;
-      state = scope(() => layer.infer(before, this.rope, context));
-      before.added?.dispose();
-      before.residual.dispose();
-    }
-    return scope(() => this.norm.forwardAdded(state.added!, state.residual).normed);
+    return noGrad(() => {
+      let state: ResidualState = { added: null, residual: aten.embedding(this.embed_tokens.weight, inputIds) };
+      for (const layer of this.layers) {
+        const before = state;
+        state = scope(() => layer.forward(before, this.rope, context, this.rowsAfter(layer, rows)));
+        freeState(before);
+      }
+      return scope(() => this.leave(state).normed);
+    });
   }
 
   /** A pass that can be walked back layer by layer; with `rows` its hidden states are those of these tokens only. */
-  forwardForTraining(
-    inputIds: Tensor,
-    context: AttentionContext,
-    options: { recompute?: boolean; rows?: Tensor } = {},
-  ): DecoderPass {
-    const { rows = null } = options;
+  forwardForTraining(inputIds: Tensor, context: AttentionContext, options: TrainingOptions = {}): DecoderPass {
     this.rope.reserve(context.maxPosition);
-    const segments: nn.Segment[] = this.layers.map((layer) => ({
-      parameters: () => layer.parameters(),
-      // Only the last layer may leave tokens out: those before it make keys and values of all.
-      forward: (x) => layer.forward(x, this.rope, context, layer === this.layers.at(-1) ? rows : null),
-    }));
-    segments.push({ parameters: () => this.norm.parameters(), forward: (x) => this.norm.forward(x) });
-    const embedded = noGrad(() => aten.embedding(this.embed_tokens.weight, inputIds));
-    const tape = nn.SegmentTape.forward(segments, embedded, options);
-    embedded.dispose();
+    const kept: KeptActivations[] = [];
+    const [hidden, last] = noGrad(() => {
+      let state: ResidualState = { added: null, residual: aten.embedding(this.embed_tokens.weight, inputIds) };
+      for (const [k, layer] of this.layers.entries()) {
+        const before = state;
+        const recompute = recomputeAt(k, options.recompute);
+        const wanted = this.rowsAfter(layer, options.rows ?? null);
+        const after = scope(() => layer.forwardForTraining(before, this.rope, context, wanted, recompute));
+        state = after.state;
+        kept.push(after.kept);
+        for (const tensor of tensorsIn(after.kept)) tensor.heldBy(after.kept);
+        freeState(before);
+      }
+      const { normed, sum } = this.leave(state);
+      return [normed.heldBy(kept), sum.heldBy(kept)];
+    });
+    const dispose = (): void => {
+      for (const tensor of [hidden, last, ...kept.splice(0).flatMap(tensorsIn)]) tensor.dispose();
+    };
     return {
-      hidden: tape.output,
+      hidden,
       backward: (gradHidden) => {
-        const gradient = tape.backward(gradHidden);
-        const weight = this.embed_tokens.weight;
-        if (weight.trainable)
-          scope(() => weight.accumulate(aten.embedding_dense_backward(gradient, inputIds, weight.size(0), -1, false)));
-        gradient.dispose();
+        noGrad(() => this.backward(kept, last, gradHidden, inputIds, context, options.rows ?? null));
+        dispose();
       },
-      dispose: () => tape.dispose(),
+      dispose,
     };
   }
+
+  /** Only the last layer may leave tokens out: those before it make keys and values of all. */
+  private rowsAfter(layer: DecoderLayer, rows: Tensor | null): Tensor | null {
+    return layer === this.layers.at(-1) ? rows : null;
+  }
+
+  private leave(state: ResidualState): { normed: Tensor; sum: Tensor } {
+    const result = this.norm.forwardAdded(state.added!, state.residual);
+    freeState(state);
+    return result;
+  }
+
+  /** Walks back, freeing what each layer kept. Gradients end up on the parameters. */
+  private backward(
+    kept: KeptActivations[],
+    last: Tensor,
+    gradHidden: Tensor,
+    inputIds: Tensor,
+    context: AttentionContext,
+    rows: Tensor | null,
+  ): void {
+    let gradient = scope(() => this.norm.backward(last, gradHidden));
+    for (const layer of [...this.layers].reverse()) {
+      const own = kept.pop()!;
+      const incoming = gradient;
+      gradient = scope(() => layer.backward(own, incoming, this.rope, context, this.rowsAfter(layer, rows)));
+      for (const tensor of [incoming, ...tensorsIn(own)]) tensor.dispose();
+    }
+    if (this.embed_tokens.weight.trainable) scope(() => this.embed_tokens.weight.accumulateRows(inputIds, gradient));
+    gradient.dispose();
+  }
+}
+
+export interface TrainingOptions {
+  recompute?: RecomputeChoice;
+  /** The only tokens whose hidden states are wanted, as many times as they stand there. */
+  rows?: Tensor;
+}
+
+function freeState({ added, residual }: ResidualState): void {
+  added?.dispose();
+  residual.dispose();
+}
+
+function tensorsIn({ attention, ...others }: KeptActivations): Tensor[] {
+  return [...Object.values(others), ...Object.values(attention ?? {})].filter((tensor) => tensor !== null);
 }
 
 /** One training pass: the hidden states, and the way back. Exactly one of `backward` and `dispose` must be called. */

@@ -130,7 +130,7 @@ export const METRIC_SECTIONS: readonly MetricSection[] = [
     'perf/time_per_step': 'Seconds of the step.',
     'perf/throughput': 'Tokens per second and rank.',
     'perf/mfu/{actor,critic}':
-      "Share of the device's arithmetic that the update used: six operations per parameter in a matrix product and token, and causal attention, over the peak of the device (its data sheet; of CPUs and unknown GPUs the best of a few matrix products, measured once). verl counts attention as if it were not causal, and embeddings.",
+      "Share of the device's arithmetic that the update used: six operations per parameter in a matrix product and token, and causal attention, over the peak of the device (its data sheet; of CPUs and unknown GPUs the best of a few matrix products, measured once when the run starts: on a busy machine that is too low, and the share too high). verl counts attention as if it were not causal, and embeddings.",
     'perf/mfu/actor_infer': 'The same of the pass that computes old log-probabilities, where there is one.',
     'perf/{max_memory_allocated_gb,max_memory_reserved_gb}': 'The most that a rank held of its GPU.',
     'perf/cpu_memory_used_gb': 'Resident memory of the controller.',

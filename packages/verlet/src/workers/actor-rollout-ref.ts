@@ -8,6 +8,7 @@ import type { PpoConfig } from '../config/index.js';
 import { loadCausalLM, saveCausalLM } from '../models/checkpoint.js';
 import { resolveModel } from '../models/hub/index.js';
 import type { Lora } from '../models/lora.js';
+import { recomputePlan } from '../models/recompute.js';
 import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { CausalLM } from '../models/transformer.js';
 import { DataProto } from '../protocol/index.js';
@@ -217,7 +218,7 @@ export class ActorRolloutRefWorker {
         });
         this.updater.step(batch, micro, metrics, {
           temperature: rollout.temperature || 1,
-          recompute: model.enable_gradient_checkpointing && this.context.device !== 'cpu',
+          recompute: recomputePlan(model, this.context.device),
           sharePrompts: model.share_prompts,
           ...acrossRanks(this.context),
         });

@@ -2,6 +2,7 @@
 import { type AdamW, manualSeed, saveSafetensors } from '@verlet/torch';
 import type { PpoConfig } from '../config/index.js';
 import { resolveModel } from '../models/hub/index.js';
+import { recomputePlan } from '../models/recompute.js';
 import { loadValueModel, saveValueModel, type ValueModel } from '../models/value-model.js';
 import { DataProto } from '../protocol/index.js';
 import { adaptModel } from './adapters.js';
@@ -108,7 +109,7 @@ export class CriticWorker {
       for (const rows of miniBatches(epoch))
         this.updater.step(batch, this.microBatches(source, rows, size, settings.ppo_max_token_len_per_gpu), metrics, {
           temperature: 1,
-          recompute: settings.model.enable_gradient_checkpointing && this.context.device !== 'cpu',
+          recompute: recomputePlan(settings.model, this.context.device),
           sharePrompts: settings.model.share_prompts,
           ...acrossRanks(this.context),
         });

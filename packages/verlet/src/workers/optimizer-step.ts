@@ -1,14 +1,16 @@
 /** What the updates of actor and critic share: counts over all ranks, and the step once the gradients are complete. */
+
 import { AdamW, clipGradNorm, lrSchedule, type nn, type Tensor, warmupSteps, zeros } from '@verlet/torch';
 import type { GlobalCounts } from '../algorithms/index.js';
 import { type PpoConfig, UserError } from '../config/index.js';
+import type { RecomputeChoice } from '../models/recompute.js';
 import type { WorkerContext } from './context.js';
 import type { MetricList } from './metric-list.js';
 import type { RowSource } from './packing.js';
 
 export interface UpdateOptions {
   temperature: number;
-  recompute: boolean;
+  recompute: RecomputeChoice;
   /** Compute a prompt that several rows of a micro-batch have once; so by default. */
   sharePrompts?: boolean;
   /** Ranks that share this mini-batch. */

@@ -96,11 +96,15 @@ export function supervisedStep(
         recompute: options.recompute,
         rows: packed.predictors,
       });
-      const head = new nn.LogProbHead(pass.hidden, model.headWeight, packed.targets, { train: true });
-      own -= head.result.logProbs.sum().item() / total;
-      head.result.logProbs.dispose();
       const outer = full([packed.targets.numel], -dpSize / total, { device: model.device });
-      pass.backward(head.backward(outer, null, model.headWeight));
+      const { logProbs, gradHidden } = nn.headStep(
+        pass.hidden,
+        model.headWeight,
+        packed.targets,
+        ({ start, length }) => ({ logProbs: outer.narrow(0, start, length) }),
+      );
+      pass.backward(gradHidden);
+      own -= logProbs.sum().item() / total;
       context.dispose();
     });
   togetherOrNotAtAll('model', { dpSize, sumOverRanks }, () => microBatches.forEach(accumulate));

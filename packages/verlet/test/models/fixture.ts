@@ -2,7 +2,7 @@
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { aten, enableGrad, grad, nn, noGrad, openSafetensors, scope, type Tensor } from '@verlet/torch';
-import { type CausalLM, PackedAttention } from '../../src/models/index.js';
+import { type CausalLM, PackedAttention, type TrainingOptions } from '../../src/models/index.js';
 
 export const families = [
   'qwen2',
@@ -57,7 +57,7 @@ export function trainingPass(
   model: CausalLM,
   rows: readonly (readonly number[])[],
   loss: (logits: Tensor) => Tensor,
-  options: { recompute?: boolean } = {},
+  options: TrainingOptions = {},
 ): void {
   scope(() => {
     const context = new PackedAttention(rows.map((row) => row.length));

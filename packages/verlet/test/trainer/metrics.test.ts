@@ -5,7 +5,7 @@ import { beforeAll, expect, it } from 'vitest';
 import { readModelConfig } from '../../src/models/config.js';
 import { explainMetric } from '../../src/trainer/metric-reference.js';
 import { train } from '../../src/trainer/train.js';
-import { forwardFlops, peakFlops, promisedFlops } from '../../src/workers/utilization.js';
+import { forwardFlops, peakFlops, promisedFlops, raisedPeak } from '../../src/workers/utilization.js';
 import { countsDigits, type TinySetup, tinySetup } from './tiny.js';
 
 let tiny: TinySetup;
@@ -193,5 +193,8 @@ it('counts the operations of a model and knows what devices promise', () => {
   expect(promisedFlops('NVIDIA L4')).toBe(121e12);
   expect(promisedFlops('Some other card')).toBeNull();
   expect(peakFlops('cpu')).toBeGreaterThan(1e8);
-  expect(peakFlops('cpu')).toBe(peakFlops('cpu'));
+  const measured = peakFlops('cpu');
+  expect(raisedPeak('cpu', measured / 2)).toBe(measured);
+  expect(raisedPeak('cpu', measured * 2)).toBe(measured * 2);
+  expect(peakFlops('cpu')).toBe(measured * 2);
 });

@@ -11,7 +11,17 @@ function engine(role: string, fsdp: string, model: string): Alias[] {
       rename(MEGATRON, `${role}.megatron.${key}`, `${fsdp}.${key}`),
     ),
     translate(MEGATRON, `${role}.megatron.override_transformer_config.recompute_granularity`, (value) =>
-      value === null ? [] : [[`${model}.enable_gradient_checkpointing`, true]],
+      value === null
+        ? []
+        : [
+            [`${model}.enable_gradient_checkpointing`, true],
+            [`${model}.recompute_granularity`, value],
+          ],
+    ),
+    rename(
+      MEGATRON,
+      `${role}.megatron.override_transformer_config.recompute_num_layers`,
+      `${model}.recompute_num_layers`,
     ),
     rename(MEGATRON, `${model}.override_config.model_config.*`, `${model}.override_config.*`),
     withoutEffect(MEGATRON, `${model}.override_config.model_config`, 'empty'),

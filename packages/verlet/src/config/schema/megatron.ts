@@ -78,7 +78,7 @@ export function megatronGroup() {
         freeForm,
         {},
         'Options of the Megatron transformer.',
-        'recompute_granularity maps to model.enable_gradient_checkpointing, the rest to nothing',
+        'recompute_granularity and recompute_num_layers map to those of the model, the rest to nothing',
       ),
       override_mcore_model_config: inert(freeForm, {}, 'Options of the Megatron model.', 'use model.override_config'),
       router_replay: inert(freeForm, {}, 'Mixture-of-experts router replay.', 'there are no mixture-of-experts models'),

@@ -18,6 +18,16 @@ export const modelFields = () => ({
   external_lib: inert(optionalText, null, 'Python package that registers models.', NO_PYTHON),
   override_config: field(freeForm, {}, "Values that replace those of the model's config.json."),
   enable_gradient_checkpointing: field(flag, true, 'Recompute activations in backward instead of keeping them.'),
+  recompute_granularity: field(
+    z.enum(['selective', 'full']),
+    'selective',
+    "What enable_gradient_checkpointing recomputes: 'selective' the norms and the feed-forward part's wide projection (most of the memory for a tenth of the speed), 'full' everything inside a layer.",
+  ),
+  recompute_num_layers: field(
+    z.number().int().min(0).nullable(),
+    null,
+    'How many layers, from the first, recompute; the others keep everything. Null: all of them.',
+  ),
   enable_activation_offload: inert(
     flag,
     false,

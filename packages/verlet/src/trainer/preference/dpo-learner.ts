@@ -1,6 +1,7 @@
 import type { SftConfig } from '../../config/index.js';
 import { loadWeights } from '../../models/checkpoint.js';
 import { loraOf } from '../../models/lora.js';
+import { recomputePlan } from '../../models/recompute.js';
 import { CausalLM } from '../../models/transformer.js';
 import { configOf } from '../../workers/model-source.js';
 import { type Learner, ModelLearner, type Validation } from '../sft/learner.js';
@@ -74,7 +75,7 @@ export class DpoLearner extends ModelLearner<CausalLM> implements Learner<PairIt
             outcomes.push(outcome);
             return [chosenSlope / items.length, rejectedSlope / items.length];
           }),
-        { recompute: this.config.model.enable_gradient_checkpointing && this.model.device !== 'cpu' },
+        { recompute: recomputePlan(this.config.model, this.model.device) },
       );
     }
     const report = describe(outcomes, 'train');

@@ -3,6 +3,7 @@ import { grad, manualSeed, nn, noGrad, openSafetensors, scope, type Tensor, tens
 import type { SftConfig } from '../../config/index.js';
 import { PackedAttention } from '../../models/attention.js';
 import { loadWeights } from '../../models/checkpoint.js';
+import { recomputePlan } from '../../models/recompute.js';
 import { saveValueModel, ValueModel } from '../../models/value-model.js';
 import { adaptModel } from '../../workers/adapters.js';
 import { configOf } from '../../workers/model-source.js';
@@ -82,7 +83,7 @@ export class RewardModelLearner extends ModelLearner<ValueModel> implements Lear
     return scope(() => {
       const { model } = this;
       const { inputIds, context, ends } = this.pack(pairs);
-      const recompute = this.config.model.enable_gradient_checkpointing && model.device !== 'cpu';
+      const recompute = recomputePlan(this.config.model, model.device);
       const pass = model.model.forwardForTraining(inputIds, context, { recompute });
       const hidden = pass.hidden.indexSelect(0, ends).setRequiresGrad();
       const scores = model.values(hidden);

@@ -1,7 +1,7 @@
 /** Log-probabilities of whole answers under a causal model, and the way back from a slope per answer. */
 import { nn, noGrad, scope, type Tensor, tensor } from '@verlet/torch';
 import { PackedAttention } from '../../models/attention.js';
-import type { CausalLM } from '../../models/transformer.js';
+import type { CausalLM, TrainingOptions } from '../../models/transformer.js';
 import type { Answer } from './pair-dataset.js';
 
 interface PackedAnswers {
@@ -66,7 +66,7 @@ export function trainOnAnswers(
   model: CausalLM,
   answers: readonly Answer[],
   slopes: (sums: readonly number[]) => readonly number[],
-  options: { recompute?: boolean } = {},
+  options: TrainingOptions = {},
 ): void {
   scope(() => {
     const packed = packAnswers(answers, model.device);

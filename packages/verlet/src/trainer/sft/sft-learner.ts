@@ -1,5 +1,6 @@
 import type { SftConfig } from '../../config/index.js';
 import type { SftItem } from '../../data/index.js';
+import { recomputePlan } from '../../models/recompute.js';
 import type { CausalLM } from '../../models/transformer.js';
 import type { WorkerContext } from '../../workers/context.js';
 import { acrossRanks, type UpdateOptions } from '../../workers/optimizer-step.js';
@@ -31,7 +32,7 @@ export class SftLearner extends ModelLearner<CausalLM> implements Learner<SftIte
     const { loss, gradNorm } = supervisedStep(this.model, this.optim.optimizer, this.cut(items), {
       ...this.ranks,
       gradClip: this.config.optim.clip_grad || Number.POSITIVE_INFINITY,
-      recompute: this.config.model.enable_gradient_checkpointing && this.model.device !== 'cpu',
+      recompute: recomputePlan(this.config.model, this.model.device),
     });
     const tokens = items.reduce((sum, { inputIds }) => sum + inputIds.length, 0);
     return { 'train/loss': loss, 'train/grad_norm': gradNorm, 'train/lr': lr, 'train/tokens': tokens };

@@ -1,0 +1,1 @@
+export function sourceDigest(packageFolder: string): string;
