@@ -15,9 +15,7 @@ struct RowStatistics {
 
 // Of softmax(x * scale). Sums run in sixteen lanes, whose order is the same on every machine.
 VERLET_CLONES RowStatistics statisticsOf(const float* x, int64_t n, int64_t target, float scale) {
-  float largest = x[0];
-  for (int64_t k = 0; k < n; k++) largest = x[k] > largest ? x[k] : largest;
-  const float shift = largest * scale;
+  const float shift = laneMax(x, n) * scale;
   float mass[16] = {}, first[16] = {}, second[16] = {};
   auto add = [&](int lane, float value) __attribute__((always_inline)) {
     const float distance = value * scale - shift, e = fastExp(distance);
@@ -30,12 +28,7 @@ VERLET_CLONES RowStatistics statisticsOf(const float* x, int64_t n, int64_t targ
   for (; k + 16 <= n; k += 16)
     for (int lane = 0; lane < 16; lane++) add(lane, x[k + lane]);
   for (int lane = 0; k < n; k++, lane++) add(lane, x[k]);
-  float total = 0, weighted = 0, squares = 0;
-  for (int lane = 0; lane < 16; lane++) {
-    total += mass[lane];
-    weighted += first[lane];
-    squares += second[lane];
-  }
+  const float total = foldSum(mass), weighted = foldSum(first), squares = foldSum(second);
   const float logTotal = std::log(total);
   return {x[target] * scale - shift - logTotal, shift + logTotal, logTotal - weighted / total, squares / (total * total)};
 }

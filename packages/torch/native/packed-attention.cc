@@ -38,9 +38,7 @@ Span spanOf(int64_t block, int64_t length, int64_t prefix, int64_t window) {
 }
 
 VERLET_CLONES void softmaxRow(float* row, int64_t begin, int64_t end, int64_t columns, float scale, float* logNormalizer) {
-  float largest = row[begin];
-  for (int64_t j = begin; j < end; j++) largest = row[j] > largest ? row[j] : largest;
-  const float shift = largest * scale;
+  const float shift = laneMax(row + begin, end - begin) * scale;
   for (int64_t j = begin; j < end; j++) row[j] = fastExp(row[j] * scale - shift);
   const float sum = laneSum(row + begin, end - begin), inverse = 1 / sum;
   for (int64_t j = begin; j < end; j++) row[j] *= inverse;

@@ -98,8 +98,7 @@ VERLET_INLINE void attend(const float* query, const Cache& cache, int64_t heads,
   }
   for (int64_t h = 0; h < heads; h++) {
     float* s = scores + h * width;
-    float largest = s[from];
-    for (int64_t j = from; j < to; j++) largest = s[j] > largest ? s[j] : largest;
+    const float largest = laneMax(s + from, to - from);
     for (int64_t j = from; j < to; j++) s[j] = fastExp((s[j] - largest) * scale);
     const float inverse = 1.0f / laneSum(s + from, to - from);
     for (int64_t j = from; j < to; j++) s[j] *= inverse;

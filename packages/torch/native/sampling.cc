@@ -48,16 +48,7 @@ VERLET_CLONES void exponentials(const float* x, int64_t n, float largest, float 
   for (int64_t k = 0; k < n; k += sumBlock) *sums++ = laneSum(e + k, n - k < sumBlock ? n - k : sumBlock);
 }
 
-VERLET_CLONES float largestOf(const float* x, int64_t n) {
-  float lanes[16], largest = x[0];
-  for (int lane = 0; lane < 16; lane++) lanes[lane] = largest;
-  int64_t k = 0;
-  for (; k + 16 <= n; k += 16)
-    for (int lane = 0; lane < 16; lane++) lanes[lane] = x[k + lane] > lanes[lane] ? x[k + lane] : lanes[lane];
-  for (float value : lanes) largest = value > largest ? value : largest;
-  for (; k < n; k++) largest = x[k] > largest ? x[k] : largest;
-  return largest;
-}
+VERLET_CLONES float largestOf(const float* x, int64_t n) { return laneMax(x, n); }
 
 // The first token at which the running sum reaches the goal; sums of blocks with nothing in them are passed over.
 int64_t placeOf(const std::vector<float>& e, const std::vector<float>& sums, int64_t n, double goal) {

@@ -35,16 +35,21 @@ VERLET_INLINE float fastExp(float x) {
   return p * power;
 }
 
+// Sixteen lanes folded as a tree: no chain of additions to wait for.
+VERLET_INLINE float foldSum(float (&lanes)[16]) {
+  for (int k = 0; k < 8; k++) lanes[k] += lanes[k + 8];
+  for (int k = 0; k < 4; k++) lanes[k] += lanes[k + 4];
+  return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+}
+
 // Sixteen partial sums: the order of additions is the same whatever the width of the machine's vectors.
 VERLET_INLINE float laneSum(const float* x, int64_t n) {
   float partial[16] = {};
   int64_t k = 0;
   for (; k + 16 <= n; k += 16)
     for (int lane = 0; lane < 16; lane++) partial[lane] += x[k + lane];
-  float sum = 0;
-  for (float value : partial) sum += value;
-  for (; k < n; k++) sum += x[k];
-  return sum;
+  for (int lane = 0; k < n; k++, lane++) partial[lane] += x[k];
+  return foldSum(partial);
 }
 
 VERLET_INLINE float laneDot(const float* a, const float* b, int64_t n) {
@@ -52,8 +57,19 @@ VERLET_INLINE float laneDot(const float* a, const float* b, int64_t n) {
   int64_t k = 0;
   for (; k + 16 <= n; k += 16)
     for (int lane = 0; lane < 16; lane++) partial[lane] += a[k + lane] * b[k + lane];
-  float sum = 0;
-  for (float value : partial) sum += value;
-  for (; k < n; k++) sum += a[k] * b[k];
-  return sum;
+  for (int lane = 0; k < n; k++, lane++) partial[lane] += a[k] * b[k];
+  return foldSum(partial);
+}
+
+// The largest of n > 0 values; a compiler that minds NaN makes no vectors of the plain loop.
+VERLET_INLINE float laneMax(const float* x, int64_t n) {
+  float lanes[16];
+  for (int lane = 0; lane < 16; lane++) lanes[lane] = x[0];
+  int64_t k = 0;
+  for (; k + 16 <= n; k += 16)
+    for (int lane = 0; lane < 16; lane++) lanes[lane] = x[k + lane] > lanes[lane] ? x[k + lane] : lanes[lane];
+  for (int lane = 0; k < n; k++, lane++) lanes[lane] = x[k] > lanes[lane] ? x[k] : lanes[lane];
+  for (int half = 8; half > 0; half /= 2)
+    for (int lane = 0; lane < half; lane++) lanes[lane] = lanes[lane + half] > lanes[lane] ? lanes[lane + half] : lanes[lane];
+  return lanes[0];
 }

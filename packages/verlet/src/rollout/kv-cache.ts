@@ -1,5 +1,5 @@
 /** Keys and values of past tokens in blocks, per layer, and the attention contexts that read and write them. */
-import { aten, scope, type Tensor, tensor, zeros } from '@verlet/torch';
+import { aten, empty, scope, type Tensor, tensor, zeros } from '@verlet/torch';
 import { type AttentionContext, PackedAttention } from '../models/attention.js';
 import type { ModelConfig } from '../models/config.js';
 
@@ -18,8 +18,10 @@ export class KvCache {
     const shape = [numBlocks, blockSize, config.numKvHeads, config.headDim];
     const keyShape = device === 'cpu' ? [numBlocks, config.numKvHeads, config.headDim, blockSize] : shape;
     for (let layer = 0; layer < config.numLayers; layer++) {
-      this.keys.push(zeros(keyShape, { dtype, device }).keep());
-      this.values.push(zeros(shape, { dtype, device }).keep());
+      // The CPU's kernels never look at what was not written.
+      const make = device === 'cpu' ? empty : zeros;
+      this.keys.push(make(keyShape, { dtype, device }).keep());
+      this.values.push(make(shape, { dtype, device }).keep());
     }
   }
 
