@@ -81,14 +81,16 @@ constexpr int64_t mostRows = 64;
 
 struct Buffers {
   std::vector<float> x, normed, qkv, attended, wide, gated, scores;
-  Buffers(const Model& m, const Batch& batch, int64_t rows)
-      : x(rows * m.hidden),
-        normed(rows * m.hidden),
-        qkv(rows * (m.heads + 2 * m.kvHeads) * m.headDim),
-        attended(rows * m.heads * m.headDim),
-        wide(rows * 2 * m.wide),
-        gated(rows * m.wide),
-        scores(m.heads * batch.tableWidth * batch.blockSize) {}
+  void fit(const Model& m, const Batch& batch, int64_t rows) {
+    const auto grow = [](std::vector<float>& room, int64_t size) { room.resize(std::max<size_t>(room.size(), size)); };
+    grow(x, rows * m.hidden);
+    grow(normed, rows * m.hidden);
+    grow(qkv, rows * (m.heads + 2 * m.kvHeads) * m.headDim);
+    grow(attended, rows * m.heads * m.headDim);
+    grow(wide, rows * 2 * m.wide);
+    grow(gated, rows * m.wide);
+    grow(scores, m.heads * batch.tableWidth * batch.blockSize);
+  }
 };
 
 void carry(const Model& m, const Batch& batch, int64_t first, int64_t rows, Buffers& b) {
@@ -172,7 +174,9 @@ at::Tensor decodeStep(const at::Tensor& ids, const at::Tensor& position, const a
   }
   at::parallel_for(0, rows, 4, [&](int64_t begin, int64_t end) {
     const int64_t pieces = (end - begin + mostRows - 1) / mostRows, each = (end - begin + pieces - 1) / pieces;
-    Buffers buffers(m, batch, each);
+    // Kept from step to step.
+    static thread_local Buffers buffers;
+    buffers.fit(m, batch, each);
     for (int64_t first = begin; first < end; first += each) carry(m, batch, first, std::min(each, end - first), buffers);
   });
   return logits;

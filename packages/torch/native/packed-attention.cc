@@ -21,6 +21,8 @@ constexpr int64_t blockRows = 48;
 struct Span {
   int64_t firstRow, rows, firstPrefixKey, prefixKeys, firstKey, ownKeys, begin;
   int64_t keys() const { return prefixKeys + ownKeys; }
+  // Length of a row of scores, in whole vectors.
+  int64_t columns() const { return (keys() + 15) / 16 * 16; }
   // Keys that row r sees, as a range of columns.
   std::pair<int64_t, int64_t> seen(int64_t r, int64_t prefix, int64_t window) const {
     const int64_t query = prefix + firstRow + r;
@@ -37,25 +39,35 @@ Span spanOf(int64_t block, int64_t length, int64_t prefix, int64_t window) {
   return {firstRow, rows, firstPrefixKey, prefix - firstPrefixKey, firstKey, firstRow + rows - firstKey, firstPrefixKey + firstKey};
 }
 
-VERLET_CLONES void softmaxRow(float* row, int64_t begin, int64_t end, int64_t columns, float scale, float* logNormalizer) {
-  const float shift = laneMax(row + begin, end - begin) * scale;
-  for (int64_t j = begin; j < end; j++) row[j] = fastExp(row[j] * scale - shift);
-  const float sum = laneSum(row + begin, end - begin), inverse = 1 / sum;
-  for (int64_t j = begin; j < end; j++) row[j] *= inverse;
-  for (int64_t j = 0; j < begin; j++) row[j] = 0;
-  for (int64_t j = end; j < columns; j++) row[j] = 0;
+// Rows are worked on whole, in vectors of sixteen: what is not seen is computed too and put aside, which is cheaper than ends.
+VERLET_CLONES void softmaxRow(float* row, int32_t begin, int32_t end, int32_t columns, float scale, float* logNormalizer) {
+  float largest[16], sums[16] = {};
+  for (int lane = 0; lane < 16; lane++) largest[lane] = row[begin];
+  for (int32_t j = 0; j < columns; j += 16)
+    for (int32_t lane = 0; lane < 16; lane++) {
+      const float value = j + lane >= begin && j + lane < end ? row[j + lane] : row[begin];
+      largest[lane] = value > largest[lane] ? value : largest[lane];
+    }
+  const float shift = laneMax(largest, 16) * scale;
+  for (int32_t j = 0; j < columns; j += 16)
+    for (int32_t lane = 0; lane < 16; lane++) {
+      const float value = j + lane >= begin && j + lane < end ? fastExp(row[j + lane] * scale - shift) : 0.0f;
+      row[j + lane] = value;
+      sums[lane] += value;
+    }
+  const float sum = foldSum(sums), inverse = 1 / sum;
+  for (int32_t j = 0; j < columns; j++) row[j] *= inverse;
   *logNormalizer = shift + std::log(sum);
 }
 
 // Probabilities again from the kept normalizer, and the gradient of the scores in place of that of the probabilities.
-VERLET_CLONES void backwardRow(float* scores, float* gradient, int64_t begin, int64_t end, int64_t columns, float scale, float logNormalizer, float delta) {
-  for (int64_t j = begin; j < end; j++) {
-    const float p = fastExp(scores[j] * scale - logNormalizer);
-    scores[j] = p;
-    gradient[j] = p * (gradient[j] - delta) * scale;
+VERLET_CLONES void backwardRow(float* scores, float* gradient, int32_t begin, int32_t end, int32_t columns, float scale, float logNormalizer, float delta) {
+  for (int32_t j = 0; j < columns; j++) {
+    const bool isSeen = j >= begin && j < end;
+    const float p = fastExp(scores[j] * scale - logNormalizer), slope = p * (gradient[j] - delta) * scale;
+    scores[j] = isSeen ? p : 0.0f;
+    gradient[j] = isSeen ? slope : 0.0f;
   }
-  for (int64_t j = 0; j < begin; j++) scores[j] = gradient[j] = 0;
-  for (int64_t j = end; j < columns; j++) scores[j] = gradient[j] = 0;
 }
 
 VERLET_CLONES float rowDot(const float* a, const float* b, int64_t n) { return laneDot(a, b, n); }
@@ -130,7 +142,7 @@ struct Laid {
 // What one thread works with: keys and values of the sequence at hand and of the one it goes on from.
 struct Room {
   Laid keys, values, prefixKeys, prefixValues;
-  std::vector<float> scores, slopes, rows, tiles;
+  std::vector<float> scores, slopes, rows;
 };
 
 struct Rows {
@@ -141,7 +153,7 @@ struct Rows {
 
 // scores [rows, keys] = x (of the span's rows) times the seen keys (or values), transposed
 void againstKeys(const Rows& x, const Laid& prefix, const Laid& own, const Span& span, float* scores) {
-  const int64_t columns = span.keys(), dim = own.dim;
+  const int64_t columns = span.columns(), dim = own.dim;
   if (span.prefixKeys > 0)
     product::run({x.data, x.stride, prefix.across.data() + span.firstPrefixKey * dim, span.rows, dim, span.prefixKeys, scores, columns});
   product::run({x.data, x.stride, own.across.data() + span.firstKey * dim, span.rows, dim, span.ownKeys, scores + span.prefixKeys, columns});
@@ -149,7 +161,7 @@ void againstKeys(const Rows& x, const Laid& prefix, const Laid& own, const Span&
 
 // out [rows, dim] = scores times the seen values (or keys)
 void mixRows(const float* scores, const Laid& prefix, const Laid& own, const Span& span, float* out, int64_t stride) {
-  const int64_t columns = span.keys(), dim = own.dim, width = product::panelWidth;
+  const int64_t columns = span.columns(), dim = own.dim, width = product::panelWidth;
   product::run({scores + span.prefixKeys, columns, own.along.data() + span.firstKey * width, span.rows, span.ownKeys, dim, out, stride, nullptr, 0, own.length});
   if (span.prefixKeys > 0)
     product::run({scores, columns, prefix.along.data() + span.firstPrefixKey * width, span.rows, span.prefixKeys, dim, out, stride, out, stride, prefix.length});
@@ -157,14 +169,11 @@ void mixRows(const float* scores, const Laid& prefix, const Laid& own, const Spa
 
 // The gradient of the seen keys (or values) += scores, transposed, times x
 void addToKeys(const float* scores, const Rows& x, const Sequence& own, const Span& span, int64_t dim, Room& room, float* gradient, int64_t stride) {
-  const int64_t columns = span.keys();
+  const int64_t columns = span.columns();
   Laid::grow(room.rows, product::packedSize(span.rows, dim));
-  Laid::grow(room.tiles, span.rows * product::tileRows);
   product::packHere(x.data, span.rows, dim, x.stride, 1, room.rows.data());
-  product::addOuterHere(scores, columns, room.rows.data(), span.rows, span.prefixKeys, dim, gradient + (own.prefixStart + span.firstPrefixKey) * stride, stride,
-                        room.tiles.data());
-  product::addOuterHere(scores + span.prefixKeys, columns, room.rows.data(), span.rows, span.ownKeys, dim, gradient + (own.start + span.firstKey) * stride, stride,
-                        room.tiles.data());
+  product::addOuterHere(scores, columns, room.rows.data(), span.rows, span.prefixKeys, dim, gradient + (own.prefixStart + span.firstPrefixKey) * stride, stride);
+  product::addOuterHere(scores + span.prefixKeys, columns, room.rows.data(), span.rows, span.ownKeys, dim, gradient + (own.start + span.firstKey) * stride, stride);
 }
 
 // packed_attention(q [tokens, heads, dim], k, v [tokens, kvHeads, dim], lengths, scale, window: 0 or how many keys back,
@@ -179,7 +188,7 @@ std::tuple<at::Tensor, at::Tensor> packedAttention(const at::Tensor& q, const at
   float *out = output.mutable_data_ptr<float>(), *logs = normalizers.mutable_data_ptr<float>();
   const int64_t pieces = at.sequences.size() * at.kvHeads, row = at.heads * at.dim;
   at::parallel_for(0, pieces, at.piecesPerThread(pieces), [&](int64_t begin, int64_t end) {
-    Room room;
+    static thread_local Room room;
     for (int64_t work = begin; work < end; work++) {
       const int64_t kvHead = work % at.kvHeads;
       const Sequence& own = at.sequences[work / at.kvHeads];
@@ -190,7 +199,7 @@ std::tuple<at::Tensor, at::Tensor> packedAttention(const at::Tensor& q, const at
       for (int64_t head = kvHead * at.group; head < (kvHead + 1) * at.group; head++)
         for (int64_t block = 0; block * blockRows < own.length; block++) {
           const auto span = spanOf(block, own.length, own.prefixLength, window);
-          const int64_t first = own.start + span.firstRow, columns = span.keys();
+          const int64_t first = own.start + span.firstRow, columns = span.columns();
           Laid::grow(room.scores, span.rows * columns);
           float* scores = room.scores.data();
           againstKeys(Rows(qs, head, first), room.prefixKeys, room.keys, span, scores);
@@ -218,7 +227,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> packedAttentionBackward(const at:
   const int64_t row = at.heads * at.dim, kvRow = at.kvHeads * at.dim, pieces = at.families.size() * at.kvHeads;
   // A family at a time: whoever adds to the gradient of its shared keys does so in the same order, whatever the threads.
   at::parallel_for(0, pieces, at.piecesPerThread(pieces), [&](int64_t begin, int64_t end) {
-    Room room;
+    static thread_local Room room;
     for (int64_t work = begin; work < end; work++) {
       const int64_t kvHead = work % at.kvHeads;
       const auto& family = at.families[work / at.kvHeads];
@@ -236,7 +245,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> packedAttentionBackward(const at:
         for (int64_t head = kvHead * at.group; head < (kvHead + 1) * at.group; head++)
           for (int64_t block = 0; block * blockRows < own.length; block++) {
             const auto span = spanOf(block, own.length, own.prefixLength, window);
-            const int64_t first = own.start + span.firstRow, columns = span.keys();
+            const int64_t first = own.start + span.firstRow, columns = span.columns();
             Laid::grow(room.scores, span.rows * columns);
             Laid::grow(room.slopes, span.rows * columns);
             float *scores = room.scores.data(), *slopes = room.slopes.data();

@@ -21,7 +21,7 @@ constexpr int64_t rowBlock = 96;
 
 // `rows` times two vectors of sums, in registers from the first term to the last.
 template <typename Vector, int rows, bool tiled>
-VERLET_INLINE void tile(const float* a, int64_t aRow, const float* panel, int64_t inner, const float* start, int64_t startRow, float* y,
+VERLET_INLINE void tile(const float* a, int64_t aStep, const float* panel, int64_t inner, const float* start, int64_t startRow, float* y,
                         int64_t yRow) {
   constexpr int lanes = sizeof(Vector) / sizeof(float);
   Vector low[rows] = {}, high[rows] = {};
@@ -38,7 +38,7 @@ VERLET_INLINE void tile(const float* a, int64_t aRow, const float* panel, int64_
     std::memcpy(&right, panel + k * panelWidth + lanes, sizeof(Vector));
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
-      const float value = tiled ? a[k * tileRows + r] : a[r * aRow + k];
+      const float value = tiled ? a[k * aStep + r] : a[r * aStep + k];
       low[r] += value * left;
       high[r] += value * right;
     }
@@ -51,11 +51,11 @@ VERLET_INLINE void tile(const float* a, int64_t aRow, const float* panel, int64_
 }
 
 template <typename Vector, bool tiled>
-VERLET_INLINE void tileOf(int64_t rows, const float* a, int64_t aRow, const float* panel, int64_t inner, const float* start, int64_t startRow,
+VERLET_INLINE void tileOf(int64_t rows, const float* a, int64_t aStep, const float* panel, int64_t inner, const float* start, int64_t startRow,
                           float* y, int64_t yRow) {
   switch (rows) {
 #define VERLET_TILE(n) \
-  case n: return tile<Vector, n, tiled>(a, aRow, panel, inner, start, startRow, y, yRow);
+  case n: return tile<Vector, n, tiled>(a, aStep, panel, inner, start, startRow, y, yRow);
     VERLET_TILE(1) VERLET_TILE(2) VERLET_TILE(3) VERLET_TILE(4) VERLET_TILE(5) VERLET_TILE(6)
   }
   if constexpr (sizeof(Vector) == sizeof(Vector16)) switch (rows) {
@@ -73,21 +73,21 @@ VERLET_INLINE void copyPart(const float* from, int64_t width, float* to) {
 // One panel against some rows; narrow machines take a panel in two halves. Where the matrix ends within the panel, the sums go
 // through a buffer of a panel's width.
 template <typename Vector, int64_t most, bool tiled>
-VERLET_INLINE void panelRows(const float* a, int64_t aRow, int64_t rows, const float* panel, int64_t inner, int64_t width, const float* start, int64_t startRow,
+VERLET_INLINE void panelRows(const float* a, int64_t aStep, int64_t rows, const float* panel, int64_t inner, int64_t width, const float* start, int64_t startRow,
                              float* y, int64_t yRow) {
   constexpr int64_t columns = 2 * sizeof(Vector) / sizeof(float);
   float edge[most * panelWidth] = {};
   for (int64_t r = 0; r < rows;) {
     const int64_t pieces = (rows - r + most - 1) / most, now = (rows - r + pieces - 1) / pieces;
-    const float *left = tiled ? a + r : a + r * aRow, *from = start ? start + r * startRow : nullptr;
+    const float *left = tiled ? a + r : a + r * aStep, *from = start ? start + r * startRow : nullptr;
     float* to = y + r * yRow;
     if (width == panelWidth)
       for (int64_t c = 0; c < panelWidth; c += columns)
-        tileOf<Vector, tiled>(now, left, aRow, panel + c, inner, from ? from + c : nullptr, startRow, to + c, yRow);
+        tileOf<Vector, tiled>(now, left, aStep, panel + c, inner, from ? from + c : nullptr, startRow, to + c, yRow);
     else {
       for (int64_t n = 0; from && n < now; n++) copyPart(from + n * startRow, width, edge + n * panelWidth);
       for (int64_t c = 0; c < width; c += columns)
-        tileOf<Vector, tiled>(now, left, aRow, panel + c, inner, from ? edge + c : nullptr, panelWidth, edge + c, panelWidth);
+        tileOf<Vector, tiled>(now, left, aStep, panel + c, inner, from ? edge + c : nullptr, panelWidth, edge + c, panelWidth);
       for (int64_t n = 0; n < now; n++) copyPart(edge + n * panelWidth, width, to + n * yRow);
     }
     r += now;
@@ -104,9 +104,9 @@ VERLET_INLINE void runWith(const Task& t) {
       // From the second block of terms on, the sums go on from where they are.
       const float* start = k == 0 ? t.start : t.y;
       const int64_t startRow = k == 0 ? t.startRow : t.yRow;
-      const float* a = tiled ? t.a + k * tileRows + r : t.a + k + r * t.aRow;
+      const float* a = tiled ? t.a + k * t.aInner + r : t.a + k + r * t.aRow;
       for (int64_t c = 0; c < t.columns; c += panelWidth)
-        panelRows<Vector, most, tiled>(a, t.aRow, rows, t.panels + c * held + k * panelWidth, inner, std::min(panelWidth, t.columns - c),
+        panelRows<Vector, most, tiled>(a, tiled ? t.aInner : t.aRow, rows, t.panels + c * held + k * panelWidth, inner, std::min(panelWidth, t.columns - c),
                                        start ? start + r * startRow + c : nullptr, startRow, t.y + r * t.yRow + c, t.yRow);
     }
   }
@@ -233,12 +233,9 @@ void packHere(const float* matrix, int64_t inner, int64_t columns, int64_t inner
   for (int64_t panel = 0; panel < panelsOf(columns); panel++) packPanel(matrix, inner, columns, innerStride, columnStride, panel, panels);
 }
 
-void addOuterHere(const float* a, int64_t aRow, const float* panels, int64_t terms, int64_t rows, int64_t columns, float* y, int64_t yRow, float* tiles) {
-  for (int64_t r = 0; r < rows; r += tileRows) {
-    const int64_t now = std::min(tileRows, rows - r);
-    packTiles(a + r, aRow, terms, now, tiles);
-    run({tiles, 0, panels, now, terms, columns, y + r * yRow, yRow, y + r * yRow, yRow});
-  }
+void addOuterHere(const float* a, int64_t aTerm, const float* panels, int64_t terms, int64_t rows, int64_t columns, float* y, int64_t yRow) {
+  for (int64_t r = 0; r < rows; r += tileRows)
+    run({a + r, 0, panels, std::min(tileRows, rows - r), terms, columns, y + r * yRow, yRow, y + r * yRow, yRow, 0, aTerm});
 }
 
 void outer(const float* a, int64_t aRow, const float* b, int64_t bRow, int64_t terms, int64_t rows, int64_t columns, float* y) {
@@ -247,7 +244,10 @@ void outer(const float* a, int64_t aRow, const float* b, int64_t bRow, int64_t t
   const int64_t tiles = (rows + tileRows - 1) / tileRows;
   at::parallel_for(0, tiles, std::max<int64_t>(1, 200000 / std::max<int64_t>(1, terms * columns * tileRows)), [&](int64_t begin, int64_t end) {
     const int64_t first = begin * tileRows, last = std::min(end * tileRows, rows);
-    std::vector<float> panels(packedSize(block, columns)), left(chunk * block);
+    // Kept between calls: fresh memory of this size would be cleared and mapped each time.
+    static thread_local std::vector<float> panels, left;
+    panels.resize(std::max<size_t>(panels.size(), packedSize(block, columns)));
+    left.resize(std::max<size_t>(left.size(), chunk * block));
     for (int64_t t = 0; t == 0 || t < terms; t += block) {
       const int64_t now = std::min(block, terms - t);
       for (int64_t panel = 0; panel < panelsOf(columns); panel++) packPanel(b + t * bRow, now, columns, bRow, 1, panel, panels.data());

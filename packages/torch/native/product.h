@@ -8,7 +8,7 @@ namespace product {
 
 // Columns of a panel. A matrix [inner, columns] is laid out as [columns / 32][inner][32], with zeros beyond the last column.
 constexpr int64_t panelWidth = 32;
-// Rows that are summed at once; a left matrix laid out for it is [rows / 12][inner][12].
+// Rows that are summed at once.
 constexpr int64_t tileRows = 12;
 
 inline int64_t panelsOf(int64_t columns) { return (columns + panelWidth - 1) / panelWidth; }
@@ -17,7 +17,7 @@ inline int64_t packedSize(int64_t inner, int64_t columns) { return panelsOf(colu
 // y[r, c] = start[r, c] + sum over k of a[r, k] * b[k, c]
 struct Task {
   const float* a;
-  int64_t aRow;  // distance between rows whose terms lie side by side; 0: a is one tile, [inner][12]
+  int64_t aRow;  // distance between rows whose terms lie side by side; 0: up to twelve rows lie side by side, see aInner
   const float* panels;
   int64_t rows, inner, columns;
   float* y;
@@ -25,6 +25,7 @@ struct Task {
   const float* start = nullptr;  // null: zero; a bias: startRow = 0; y itself adds to what is there
   int64_t startRow = 0;
   int64_t panelInner = 0;  // terms that a panel holds, where only some of them are summed
+  int64_t aInner = tileRows;  // with aRow = 0: distance between terms
 };
 
 // On this thread.
@@ -39,8 +40,8 @@ void pack(const float* matrix, int64_t inner, int64_t columns, int64_t innerStri
 // The same on this thread.
 void packHere(const float* matrix, int64_t inner, int64_t columns, int64_t innerStride, int64_t columnStride, float* panels);
 
-// y [rows, columns] += sum over t of a[t, r] * b[t, c], with b in panels, on this thread. `tiles` is room for terms * 12 values.
-void addOuterHere(const float* a, int64_t aRow, const float* panels, int64_t terms, int64_t rows, int64_t columns, float* y, int64_t yRow, float* tiles);
+// y [rows, columns] += sum over t of a[t, r] * b[t, c], with b in panels, on this thread; for an a that fits a small cache.
+void addOuterHere(const float* a, int64_t aTerm, const float* panels, int64_t terms, int64_t rows, int64_t columns, float* y, int64_t yRow);
 
 // y [rows, columns] = sum over t of a[t, r] * b[t, c]: the gradient of a weight, on all threads.
 void outer(const float* a, int64_t aRow, const float* b, int64_t bRow, int64_t terms, int64_t rows, int64_t columns, float* y);
