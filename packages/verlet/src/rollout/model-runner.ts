@@ -3,7 +3,7 @@ import { noGrad, scope, type Tensor, tensor } from '@verlet/torch';
 import type { CausalLM } from '../models/transformer.js';
 import { CachedAttention, FreshAttention, KvCache } from './kv-cache.js';
 import { type DecodeBatch, PackedDecoder } from './packed-decoder.js';
-import { type Sampled, sampleTokens } from './sampler.js';
+import { type Sampled, SamplingColumns, sampleTokens } from './sampler.js';
 import type { BlockCopy, PrefillJob } from './scheduler.js';
 import type { Sequence } from './sequence.js';
 
@@ -36,6 +36,7 @@ export class EagerRunner implements ModelRunner {
   private cache: KvCache | null = null;
   /** Made when it is first needed; undefined while it is not known whether the model has one. */
   private packed: PackedDecoder | null | undefined;
+  private columns: SamplingColumns | null = null;
 
   constructor(
     private readonly model: CausalLM,
@@ -52,6 +53,8 @@ export class EagerRunner implements ModelRunner {
   release(): void {
     this.cache?.dispose();
     this.cache = null;
+    this.columns?.dispose();
+    this.columns = null;
     this.weightsChanged();
   }
 
@@ -152,13 +155,18 @@ export class EagerRunner implements ModelRunner {
           Tensor,
           Tensor,
         ];
-        return sampleTokens(
-          this.decodeLogits(sequences, { ids, positions, maxPosition, slots }),
-          sequences,
-          this.endTokens,
-        );
+        const logits = this.decodeLogits(sequences, { ids, positions, maxPosition, slots });
+        return sampleTokens(logits, sequences, this.endTokens, this.columnsOf(sequences));
       }),
     );
+  }
+
+  /** Mostly the same sequences are decoded step after step. */
+  private columnsOf(sequences: readonly Sequence[]): SamplingColumns {
+    if (this.columns?.areOf(sequences)) return this.columns;
+    this.columns?.dispose();
+    this.columns = new SamplingColumns(sequences, this.model.device);
+    return this.columns;
   }
 
   private decodeLogits(sequences: readonly Sequence[], batch: Omit<DecodeBatch, 'table'>): Tensor {

@@ -38,39 +38,77 @@ function adjusted(row: Tensor, sequence: Sequence, endTokens: readonly number[])
   return tensor(values, { device: row.device });
 }
 
+/** What each row of a batch asks of its draw and does not change from step to step. */
+export class SamplingColumns {
+  private readonly sequences: readonly Sequence[];
+  readonly temperature: Tensor;
+  readonly topK: Tensor;
+  readonly topP: Tensor;
+  readonly minP: Tensor;
+  readonly seed: Tensor;
+  readonly stream: Tensor;
+  /** No row will ever have its logits changed before the draw. */
+  readonly isPlain: boolean;
+
+  constructor(sequences: readonly Sequence[], device: string) {
+    const floats = (pick: (sequence: Sequence) => number): Tensor =>
+      tensor(Float32Array.from(sequences, pick), { device }).keep();
+    const ints = (pick: (sequence: Sequence) => number): Tensor =>
+      tensor(Float64Array.from(sequences, pick), { dtype: 'int64', device }).keep();
+    this.sequences = [...sequences];
+    this.temperature = floats((sequence) => sequence.sampling.temperature);
+    this.topK = ints((sequence) => sequence.sampling.topK);
+    this.topP = floats((sequence) => sequence.sampling.topP);
+    this.minP = floats((sequence) => sequence.sampling.minP);
+    this.seed = ints((sequence) => sequence.seed);
+    this.stream = ints((sequence) => sequence.sampleIndex);
+    // Tokens only come, so who is past its least number of them stays so.
+    this.isPlain = !sequences.some((sequence) => needsAdjusting(sequence));
+  }
+
+  areOf(sequences: readonly Sequence[]): boolean {
+    return (
+      sequences.length === this.sequences.length && sequences.every((sequence, k) => sequence === this.sequences[k])
+    );
+  }
+
+  dispose(): void {
+    for (const column of [this.temperature, this.topK, this.topP, this.minP, this.seed, this.stream]) column.dispose();
+  }
+}
+
 /**
  * One token for each row.
  *
  * @param logits [rows, vocabulary]; row k belongs to `sequences[k]`
  * @param endTokens the model's own, banned while `minTokens` is not reached
+ * @param kept the sequences' columns, where the caller has them from the step before
  */
-export function sampleTokens(logits: Tensor, sequences: readonly Sequence[], endTokens: readonly number[]): Sampled[] {
+export function sampleTokens(
+  logits: Tensor,
+  sequences: readonly Sequence[],
+  endTokens: readonly number[],
+  kept: SamplingColumns | null = null,
+): Sampled[] {
   return scope(() => {
     const rows = sequences.length;
     const { device } = logits;
-    const floats = (pick: (sequence: Sequence) => number): Tensor =>
-      tensor(Float32Array.from(sequences, pick), { device });
-    const ints = (pick: (sequence: Sequence) => number): Tensor =>
-      tensor(Float64Array.from(sequences, pick), { dtype: 'int64', device });
+    const columns = kept ?? new SamplingColumns(sequences, device);
     let working = logits;
-    const changed = sequences.map(needsAdjusting);
+    const changed = sequences.map((sequence) => !columns.isPlain && needsAdjusting(sequence));
     if (changed.includes(true))
       working = stack(
         sequences.map((sequence, k) =>
           changed[k] ? adjusted(logits.select(0, k), sequence, endTokens) : logits.select(0, k).to('float32'),
         ),
       );
-    const temperature = floats((sequence) => sequence.sampling.temperature);
-    const [tokens, logProbs] = aten.verlet_sample(
-      working,
-      temperature,
-      ints((sequence) => sequence.sampling.topK),
-      floats((sequence) => sequence.sampling.topP),
-      floats((sequence) => sequence.sampling.minP),
-      ints((sequence) => sequence.seed),
-      ints((sequence) => sequence.sampleIndex),
-      ints((sequence) => sequence.numOutput),
+    const { temperature, topK, topP, minP, seed, stream } = columns;
+    const position = tensor(
+      Int32Array.from(sequences, (sequence) => sequence.numOutput),
+      { dtype: 'int64', device },
     );
+    const [tokens, logProbs] = aten.verlet_sample(working, temperature, topK, topP, minP, seed, stream, position);
+    if (!kept) columns.dispose();
     const ids = tokens.toInt32Array();
     const chosen = logProbs.toFloat32Array();
     const sampled: Sampled[] = Array.from({ length: rows }, (_, k) => ({ tokenId: ids[k]!, logProb: chosen[k]! }));
