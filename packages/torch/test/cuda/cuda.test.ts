@@ -44,7 +44,7 @@ const device = 'cuda:0';
 
 afterEach(() => expect(liveTensors().count).toBe(0));
 
-describe.skipIf(available)('without CUDA', () => {
+describe.skipIf(available)(`without CUDA${available ? ' (skipped: CUDA is here)' : ''}`, () => {
   it('everything says what to do', () => {
     for (const use of [
       () => cudaMemory(),
