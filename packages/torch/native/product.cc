@@ -185,11 +185,12 @@ void packPanel(const float* matrix, int64_t inner, int64_t columns, int64_t inne
 
 // [terms, rows] to [rows / 12][terms][12]
 VERLET_CLONES void packTiles(const float* a, int64_t aRow, int64_t terms, int64_t rows, float* tiles) {
-  for (int64_t t = 0; t < terms; t++)
-    for (int64_t r = 0; r < rows; r += tileRows) {
-      const int64_t now = rows - r < tileRows ? rows - r : tileRows;
-      for (int64_t j = 0; j < now; j++) tiles[r * terms + t * tileRows + j] = a[t * aRow + r + j];
-    }
+  for (int64_t t = 0; t < terms; t++) {
+    const float* from = a + t * aRow;
+    int64_t r = 0;
+    for (; r + tileRows <= rows; r += tileRows) std::memcpy(tiles + r * terms + t * tileRows, from + r, tileRows * sizeof(float));
+    for (int64_t j = r; j < rows; j++) tiles[r * terms + t * tileRows + j - r] = from[j];
+  }
 }
 
 }  // namespace
