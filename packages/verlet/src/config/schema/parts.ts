@@ -10,8 +10,6 @@ import {
   integer,
   nonNegative,
   number,
-  optionalFlag,
-  optionalInteger,
   optionalText,
   positiveInteger,
   text,
@@ -208,6 +206,3 @@ export function loraFields() {
     lora_adapter_path: field(optionalText, null, 'Adapter to start from, in PEFT format.'),
   };
 }
-
-export const seedField = (description: string) => field(optionalInteger, null, description);
-export const autoFlag = (description: string) => field(optionalFlag, null, description);
