@@ -165,8 +165,8 @@ export interface TimingSources {
 export function timingMetrics({ timing, batch, responseTokens, devices }: TimingSources): Record<string, number> {
   const mask = batch.tensor('attention_mask');
   const totalTokens = scope(() => mask.sum().item());
-  const promptWidth = mask.size(1) - batch.tensor('responses').size(1);
-  const sampled = responseTokens ?? scope(() => mask.narrow(1, promptWidth, mask.size(1) - promptWidth).sum().item());
+  const width = batch.tensor('responses').size(1);
+  const sampled = responseTokens ?? scope(() => mask.narrow(1, mask.size(1) - width, width).sum().item());
   const metrics: Record<string, number> = {};
   for (const [name, seconds] of Object.entries(timing)) metrics[`timing_s/${name}`] = seconds;
   const perToken: Record<string, number> = {
