@@ -166,7 +166,8 @@ export function timingMetrics({ timing, batch, responseTokens, devices }: Timing
   const mask = batch.tensor('attention_mask');
   const totalTokens = scope(() => mask.sum().item());
   const width = batch.tensor('responses').size(1);
-  const sampled = responseTokens ?? scope(() => mask.narrow(1, mask.size(1) - width, width).sum().item());
+  const ofResponses = (): Tensor => mask.narrow(1, mask.size(1) - width, width);
+  const sampled = responseTokens ?? scope(() => ofResponses().sum().item());
   const metrics: Record<string, number> = {};
   for (const [name, seconds] of Object.entries(timing)) metrics[`timing_s/${name}`] = seconds;
   const perToken: Record<string, number> = {
