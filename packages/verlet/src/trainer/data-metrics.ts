@@ -1,5 +1,5 @@
 /** What a batch looked like, under verl's names. */
-import { scope } from '@verlet/torch';
+import { scope, type Tensor } from '@verlet/torch';
 
 import type { DataProto } from '../protocol/index.js';
 import { decidingRows } from './rollouts.js';
