@@ -4,16 +4,15 @@ import { loraOf } from '../../models/lora.js';
 import { recomputePlan } from '../../models/recompute.js';
 import { CausalLM } from '../../models/transformer.js';
 import { configOf } from '../../workers/model-source.js';
-import { type Learner, ModelLearner, type Validation } from '../sft/learner.js';
-import { cutMicroBatches } from '../sft/micro-batches.js';
+import type { Learner, Validation } from '../sft/learner.js';
 import { loadTrainable, type ModelSource, placementOf, saveTrained } from '../sft/model.js';
 import { createOptimizer, type ScheduledOptimizer, schedule } from '../sft/optimizer.js';
 import { mean } from '../statistics.js';
 import { preferenceLoss } from './losses.js';
 import type { PairItem } from './pair-dataset.js';
+import { PairLearner } from './pair-learner.js';
 import { answerLogProbs, trainOnAnswers } from './sequence-pass.js';
 import type { PreferenceSettings } from './settings.js';
-import { applyGradients } from './update.js';
 
 /** What one pair came to. */
 interface PairOutcome {
@@ -27,7 +26,7 @@ interface PairOutcome {
  * Direct preference optimisation: prefer the chosen answer more than the reference does. The reference is the model as it
  * was: a frozen copy, or with an adapter that starts from nothing the same model without it.
  */
-export class DpoLearner extends ModelLearner<CausalLM> implements Learner<PairItem> {
+export class DpoLearner extends PairLearner<CausalLM> implements Learner<PairItem> {
   private constructor(
     config: SftConfig,
     private readonly settings: PreferenceSettings,
@@ -78,10 +77,7 @@ export class DpoLearner extends ModelLearner<CausalLM> implements Learner<PairIt
         { recompute: recomputePlan(this.config.model, this.model.device) },
       );
     }
-    const report = describe(outcomes, 'train');
-    const norm = applyGradients(this.model, this.optim.optimizer, this.config.optim.clip_grad, report['train/loss']!);
-    const tokens = items.reduce((sum, pair) => sum + pairLength(pair), 0);
-    return { ...report, 'train/grad_norm': norm, 'train/lr': lr, 'train/tokens': tokens };
+    return this.finishStep(items, describe(outcomes, 'train'), lr);
   }
 
   validate(items: readonly PairItem[]): Validation {
@@ -122,10 +118,6 @@ export class DpoLearner extends ModelLearner<CausalLM> implements Learner<PairIt
     return loraOf(this.model)!.without(() => answerLogProbs(this.model, answers));
   }
 
-  private cut(items: readonly PairItem[]): PairItem[][] {
-    return cutMicroBatches(items, pairLength, this.config.data);
-  }
-
   protected saveModel(folder: string): Promise<void> {
     return saveTrained(folder, this.model, this.source);
   }
@@ -134,10 +126,6 @@ export class DpoLearner extends ModelLearner<CausalLM> implements Learner<PairIt
     super.close();
     this.reference?.dispose();
   }
-}
-
-export function pairLength({ chosen, rejected }: PairItem): number {
-  return chosen.tokenIds.length + rejected.tokenIds.length;
 }
 
 function describe(outcomes: readonly PairOutcome[], prefix: 'train' | 'val'): Record<string, number> {

@@ -7,22 +7,20 @@ import { recomputePlan } from '../../models/recompute.js';
 import { saveValueModel, ValueModel } from '../../models/value-model.js';
 import { adaptModel } from '../../workers/adapters.js';
 import { configOf } from '../../workers/model-source.js';
-import { type Learner, ModelLearner, type Validation } from '../sft/learner.js';
-import { cutMicroBatches } from '../sft/micro-batches.js';
+import type { Learner, Validation } from '../sft/learner.js';
 import { asUserError, type ModelSource, placementOf, saveTemplate } from '../sft/model.js';
 import { createOptimizer, type ScheduledOptimizer, schedule } from '../sft/optimizer.js';
 import { mean } from '../statistics.js';
-import { pairLength } from './dpo-learner.js';
 import { type RankingLoss, rankingLoss } from './losses.js';
 import type { Answer, PairItem } from './pair-dataset.js';
+import { PairLearner } from './pair-learner.js';
 import type { PreferenceSettings } from './settings.js';
-import { applyGradients } from './update.js';
 
 interface PairScores extends RankingLoss {
   scores: [chosen: number, rejected: number];
 }
 
-export class RewardModelLearner extends ModelLearner<ValueModel> implements Learner<PairItem> {
+export class RewardModelLearner extends PairLearner<ValueModel> implements Learner<PairItem> {
   private constructor(
     config: SftConfig,
     private readonly settings: PreferenceSettings,
@@ -57,10 +55,7 @@ export class RewardModelLearner extends ModelLearner<ValueModel> implements Lear
     const lr = schedule(this.optim, progress);
     this.model.clearGradients();
     const outcomes = this.cut(items).flatMap((pairs) => this.accumulate(pairs, items.length));
-    const report = describe(outcomes, 'train');
-    const norm = applyGradients(this.model, this.optim.optimizer, this.config.optim.clip_grad, report['train/loss']!);
-    const tokens = items.reduce((sum, pair) => sum + pairLength(pair), 0);
-    return { ...report, 'train/grad_norm': norm, 'train/lr': lr, 'train/tokens': tokens };
+    return this.finishStep(items, describe(outcomes, 'train'), lr);
   }
 
   validate(items: readonly PairItem[]): Validation {
@@ -143,10 +138,6 @@ export class RewardModelLearner extends ModelLearner<ValueModel> implements Lear
         scores: [chosen, rejected] as [number, number],
       };
     });
-  }
-
-  private cut(items: readonly PairItem[]): PairItem[][] {
-    return cutMicroBatches(items, pairLength, this.config.data);
   }
 
   protected async saveModel(folder: string): Promise<void> {
