@@ -76,7 +76,7 @@ function wrapper(full) {
   // A required argument after an optional one cannot be optional in TypeScript's eyes.
   for (let k = parameters.length - 1, seen = false; k >= 0; k--) {
     if (!parameters[k].includes('?:')) seen = true;
-    else if (seen) parameters[k] = parameters[k].replace('?:', ':') + ' | undefined';
+    else if (seen) parameters[k] = `${parameters[k].replace('?:', ':')} | undefined`;
   }
   const kinds = info.returns.map((kind, k) => (info.aliases[k] >= 0 ? '-' : kind)).join('');
   const aliasName = (k) => camel(info.arguments[info.aliases[k]].name);

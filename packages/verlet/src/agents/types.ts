@@ -1,5 +1,5 @@
 /** The words of agent rollouts: rows in, trajectories out, and what a loop needs from a tokenizer. */
-import type { ChatMessage, ChatTemplateOptions, ToolSchema } from '../models/tokenizer/types.js';
+import type { ChatMessage, ChatTemplateOptions } from '../models/tokenizer/types.js';
 import type { SamplingParams } from '../rollout/types.js';
 
 export type { ChatMessage, ContentPart, ToolCall, ToolSchema } from '../models/tokenizer/types.js';
