@@ -13,6 +13,7 @@ import { manualSeed } from '@verlet/torch';
 import { agents, closedVocabulary, createCausalLM, RolloutEngine } from 'verlet';
 import { z } from 'zod';
 import { turnTemplate } from '../recipes/tiny-model.mjs';
+import { median } from './timing.mjs';
 
 const TURNS = 3;
 const [trajectories = 256, tokensPerTurn = 32, rounds = 3] = process.argv.slice(2).map(Number);
@@ -107,7 +108,6 @@ async function measure(agentName, round) {
   return { seconds, cpuSeconds: (user + system) / 1e6, sampled, read, prompts };
 }
 
-const median = (values) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)];
 const runs = { three_turns: [], one_turn: [], one_turn_all_sampled: [], one_turn_unread: [] };
 for (let round = 0; round <= rounds; round++)
   for (const name of Object.keys(runs)) {

@@ -3,13 +3,13 @@
 // the time that the arithmetic alone would need at the matrix-product rate measured in between.
 //   node bench/grpo.mjs [--steps 5] [--size 4m|0.5m|all] [--threads N]      TRL: VERLET_PYTHON, or a venv made in the cache
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { homedir, tmpdir } from 'node:os';
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { getThreads, manualSeed, noGrad, randn, scope, setThreads } from '@verlet/torch';
-import { closedVocabulary, composeConfig, createCausalLM, saveCausalLM, train, writeParquet } from 'verlet';
+import { prepareGrpo, runGrpo, vocabularyOf } from './grpo-run.mjs';
 import { peerEnvironment } from './peers.mjs';
 
 const { values } = parseArgs({
@@ -84,81 +84,46 @@ function matmulRate({ hidden_size: hidden, intermediate_size: wide }) {
   );
 }
 
-const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
-
 async function measure(name) {
   const shape = sizes[name];
-  const folder = mkdtempSync(path.join(tmpdir(), 'verlet-bench-'));
-  const model = path.join(folder, 'model');
-  const words = Array.from({ length: 200 }, (_, k) => `w${k.toString(36)}`);
-  const tokenizer = await closedVocabulary([words.join(' '), ` ${words.join(' ')}`], {
-    folder: model,
-    spelling: 'characters',
-  });
+  const words = vocabularyOf(200);
   manualSeed(1);
-  const vocabulary = 512;
-  const policy = createCausalLM({
-    model_type: 'qwen2',
-    architectures: ['Qwen2ForCausalLM'],
-    ...shape,
-    vocab_size: vocabulary,
-    max_position_embeddings: 512,
-    rms_norm_eps: 1e-6,
-    rope_theta: 10000,
-    tie_word_embeddings: true,
-    hidden_act: 'silu',
-    eos_token_id: tokenizer.eosTokenId,
-    pad_token_id: tokenizer.padTokenId,
-    use_sliding_window: false,
+  const made = await prepareGrpo({
+    words,
+    texts: [words.join(' '), ` ${words.join(' ')}`],
+    promptWords: 12,
+    rowCount: prompts * (steps + 2),
+    shape: {
+      model_type: 'qwen2',
+      ...shape,
+      vocab_size: 512,
+      max_position_embeddings: 512,
+      rms_norm_eps: 1e-6,
+      rope_theta: 10000,
+      tie_word_embeddings: true,
+      hidden_act: 'silu',
+      use_sliding_window: false,
+    },
   });
-  await saveCausalLM(policy, model);
-  const text = (k) => Array.from({ length: 12 }, (_, j) => words[(k * 31 + j * 7) % words.length]).join(' ');
-  const rows = Array.from({ length: prompts * (steps + 2) }, (_, k) => ({
-    data_source: 'bench',
-    prompt: [{ role: 'user', content: text(k) }],
-    reward_model: { style: 'rule', ground_truth: '' },
-    extra_info: { index: k },
-  }));
-  await writeParquet(path.join(folder, 'train.parquet'), rows);
-  const promptTokens = tokenizer.encodeChat(rows[0].prompt, { addGenerationPrompt: true }).length;
+  const { weights, promptTokens } = made;
 
   const rate = matmulRate(shape);
   // Matrix products only: each sampled token once forward, each trained token forward and twice back. Prompts count for every
   // sample, as TRL computes them; Verlet computes them once for all samples of a group.
-  const weights = policy.parameterCount();
   const sampled = prompts * samples * newTokens;
   const trained = prompts * samples * (promptTokens + newTokens);
   const operations = 2 * weights * (sampled + prompts * promptTokens) + 6 * weights * trained;
   const floor = operations / rate;
-  policy.dispose();
 
-  const timings = [];
-  const { config } = composeConfig({
-    kind: 'ppo',
-    overrides: [
-      `data.train_files=${path.join(folder, 'train.parquet')}`,
-      `actor_rollout_ref.model.path=${model}`,
-      `data.train_batch_size=${prompts}`,
-      'data.shuffle=false',
-      'data.max_prompt_length=64',
-      `data.max_response_length=${newTokens}`,
-      `actor_rollout_ref.rollout.n=${samples}`,
-      `actor_rollout_ref.actor.ppo_mini_batch_size=${prompts}`,
-      'actor_rollout_ref.actor.optim.lr=1e-6',
-      'actor_rollout_ref.rollout.ignore_eos=true',
-      'algorithm.adv_estimator=grpo',
-      `trainer.total_training_steps=${steps + 1}`,
-      'trainer.logger=[]',
-      `trainer.default_local_dir=${path.join(folder, 'run')}`,
-    ],
-  });
-  await train({
-    config,
+  const median = await runGrpo(made, {
+    prompts,
+    samples,
+    newTokens,
+    steps,
     reward: ({ solution_str }) => solution_str.length / 300,
-    trackers: [{ name: 'bench', log: (metrics) => timings.push(metrics) }],
+    overrides: ['data.shuffle=false', 'data.max_prompt_length=64', 'actor_rollout_ref.actor.optim.lr=1e-6'],
   });
-  const own = timings.slice(1);
-  const phase = (key) => median(own.map((metrics) => metrics[`timing_s/${key}`] ?? 0));
+  const phase = (key) => median(`timing_s/${key}`);
 
   const peer = python();
   let trl = null;
@@ -167,8 +132,8 @@ async function measure(name) {
       peer,
       [
         path.join(here, 'trl_grpo.py'),
-        model,
-        path.join(folder, 'train.parquet'),
+        made.model,
+        made.data,
         String(prompts),
         String(samples),
         String(newTokens),
@@ -180,9 +145,9 @@ async function measure(name) {
     if (answer.status === 0) trl = JSON.parse(answer.stdout.trim().split('\n').at(-1));
     else console.log(`TRL failed: ${answer.stderr.split('\n').slice(-4).join(' ')}`);
   }
-  rmSync(folder, { recursive: true, force: true });
+  made.remove();
   const step = phase('step');
-  const saved = median(own.map((metrics) => metrics['perf/shared_prompt_tokens'] ?? 0)) / trained;
+  const saved = median('perf/shared_prompt_tokens') / trained;
   return { name, weights, rate, floor, step, gen: phase('gen'), update: phase('update_actor'), saved, trl };
 }
 

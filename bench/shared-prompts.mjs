@@ -7,6 +7,7 @@ import { DataProto } from '../packages/verlet/dist/protocol/index.js';
 import { ActorUpdater } from '../packages/verlet/dist/workers/actor.js';
 import { scoreBatch } from '../packages/verlet/dist/workers/language-model-worker.js';
 import { MetricList } from '../packages/verlet/dist/workers/metric-list.js';
+import { cpuMilliseconds } from './timing.mjs';
 
 const [promptTokens = 29, responseTokens = 64, samples = 8, repeats = 5] = process.argv.slice(2).map(Number);
 const prompts = 16;
@@ -66,24 +67,12 @@ function score(sharePrompts) {
   entropy.dispose();
 }
 
-function cpuMilliseconds(body) {
-  body();
-  let best = Number.POSITIVE_INFINITY;
-  for (let k = 0; k < repeats; k++) {
-    const before = process.cpuUsage();
-    body();
-    const { user, system } = process.cpuUsage(before);
-    best = Math.min(best, (user + system) / 1000);
-  }
-  return best;
-}
-
 console.log(
   `${prompts} prompts of ${promptTokens} tokens, ${samples} samples of ${responseTokens}; least CPU time of ${repeats}`,
 );
 const tokens = { false: rows * width, true: prompts * promptTokens + rows * responseTokens };
 for (const sharePrompts of [false, true]) {
-  const [updated, scored] = [update, score].map((body) => cpuMilliseconds(() => body(sharePrompts)));
+  const [updated, scored] = [update, score].map((body) => cpuMilliseconds(() => body(sharePrompts), repeats));
   console.log(
     `${sharePrompts ? 'computed once' : 'for every row'}   ${tokens[sharePrompts]} tokens   update ${updated.toFixed(0)} ms   scores ${scored.toFixed(0)} ms`,
   );

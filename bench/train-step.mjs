@@ -20,6 +20,7 @@ import {
 import { createCausalLM, PackedAttention } from '../packages/verlet/dist/models/index.js';
 import { matmulParameters, qwen05b } from './models.mjs';
 import { runPeer } from './peers.mjs';
+import { median } from './timing.mjs';
 
 const { values: options } = parseArgs({
   options: {
@@ -92,7 +93,6 @@ function step(recompute, watch) {
   return Object.fromEntries(names.map((name, k) => [name, marks[k + 1] - marks[k]]));
 }
 
-const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
 const gigabytes = (bytes) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 const describe = (seconds) =>
   `${(seconds * 1000).toFixed(1)} ms, ${Math.round(tokens / seconds).toLocaleString('en')} tok/s, ${((100 * tokens * flopsPerToken) / seconds / peakFlops).toFixed(1)}% MFU`;

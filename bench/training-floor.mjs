@@ -3,6 +3,7 @@
 //   OMP_NUM_THREADS=1 node bench/training-floor.mjs [sequences] [repeats]
 import { aten, manualSeed, nn, noGrad, randn, scope } from '@verlet/torch';
 import { createCausalLM, PackedAttention } from '../packages/verlet/dist/models/index.js';
+import { cpuMilliseconds } from './timing.mjs';
 
 const sequences = Number(process.argv[2] ?? 32);
 const repeats = Number(process.argv[3] ?? 4);
@@ -73,19 +74,9 @@ function attentionProducts() {
   });
 }
 
-function cpuMilliseconds(body) {
-  body();
-  let best = Number.POSITIVE_INFINITY;
-  for (let k = 0; k < repeats; k++) {
-    const before = process.cpuUsage();
-    body();
-    const { user, system } = process.cpuUsage(before);
-    best = Math.min(best, (user + system) / 1000);
-  }
-  return best;
-}
-
-const [pass, linear, attention] = [trainingPass, linearProducts, attentionProducts].map(cpuMilliseconds);
+const [pass, linear, attention] = [trainingPass, linearProducts, attentionProducts].map((body) =>
+  cpuMilliseconds(body, repeats),
+);
 console.log(`${model.parameterCount()} parameters, ${sequences} sequences, ${tokens} tokens`);
 console.log(`forward + backward          ${pass.toFixed(0)} ms`);
 console.log(`its linear products alone   ${linear.toFixed(0)} ms   ratio ${(pass / linear).toFixed(3)}`);

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// From nothing to a model that learnt by reinforcement, on two CPU cores, in minutes. Any verl key may be given:
+// From nothing to a model that learnt by reinforcement, on two CPU cores, in a minute. Any verl key may be given:
 //   npm run quickstart -- algorithm.adv_estimator=gae trainer.total_training_steps=50
 // --folder <path> puts everything elsewhere than runs/quickstart, --sft-steps <n> changes the model it starts from.
 import path from 'node:path';

@@ -3,7 +3,8 @@ import { type DType, dtypeCode } from './dtype.js';
 import { TorchError } from './errors.js';
 import * as aten from './generated/ops.js';
 import { type AnyTypedArray, native } from './native.js';
-import { type NestedNumbers, Tensor } from './tensor.js';
+import { Tensor } from './tensor.js';
+import type { NestedNumbers } from './tensor-handle.js';
 
 export interface TensorOptions {
   dtype?: DType;

@@ -14,4 +14,5 @@ export * from './random.js';
 export * from './runtime.js';
 export * from './safetensors/index.js';
 export { liveTensors, scope } from './scope.js';
-export { type NestedNumbers, Tensor } from './tensor.js';
+export { Tensor } from './tensor.js';
+export type { NestedNumbers } from './tensor-handle.js';

@@ -5,13 +5,13 @@
  */
 import { sharedBuffer } from './door.js';
 import { native } from './native.js';
-import type { Tensor } from './tensor.js';
+import type { TensorHandle } from './tensor-handle.js';
 
 /** What a freed tensor holds instead of a slot number; -1 stands for "no tensor" where one is optional. */
 export const disposed = -2;
 
 export class Scope {
-  readonly tensors: Tensor[] = [];
+  readonly tensors: TensorHandle[] = [];
   constructor(readonly parent: Scope | null) {}
 }
 
@@ -28,7 +28,7 @@ const held = new Scope(null);
 const holders = new FinalizationRegistry<number>((handle) => native.release(handle));
 
 /** Called by every new tensor. */
-export function adopt(tensor: Tensor): void {
+export function adopt(tensor: TensorHandle): void {
   if (current) {
     tensor.owner = current;
     current.tensors.push(tensor);
@@ -36,7 +36,7 @@ export function adopt(tensor: Tensor): void {
 }
 
 /** Lets a tensor outlive all scopes; from now on it lives until `dispose()`. */
-export function release(tensor: Tensor): void {
+export function release(tensor: TensorHandle): void {
   if (tensor.owner === held) holders.unregister(tensor);
   tensor.owner = null;
   net.register(tensor, tensor.handle, tensor);
@@ -47,7 +47,7 @@ export function release(tensor: Tensor): void {
  * Lets a tensor outlive all scopes until `dispose()`, or until `holder` is gone. The collector is not told how large it is:
  * every pass has hundreds of such tensors, frees them itself, and would only be held up.
  */
-export function hold(tensor: Tensor, holder: object): void {
+export function hold(tensor: TensorHandle, holder: object): void {
   if (!tensor.owner) forget(tensor);
   if (tensor.owner === held) holders.unregister(tensor);
   tensor.owner = held;
@@ -55,14 +55,14 @@ export function hold(tensor: Tensor, holder: object): void {
 }
 
 /** The tensor was disposed by hand: the nets must not free its slot again. */
-export function forget(tensor: Tensor): void {
+export function forget(tensor: TensorHandle): void {
   if (tensor.owner === held) holders.unregister(tensor);
   if (tensor.owner) return;
   net.unregister(tensor);
   native.account(tensor.handle, -1);
 }
 
-function collect(value: unknown, found: Set<Tensor>, depth: number): void {
+function collect(value: unknown, found: Set<TensorHandle>, depth: number): void {
   if (value === null || typeof value !== 'object') return;
   if (isTensor(value)) {
     found.add(value);
@@ -75,13 +75,13 @@ function collect(value: unknown, found: Set<Tensor>, depth: number): void {
     for (const item of Object.values(value)) collect(item, found, depth + 1);
 }
 
-function isTensor(value: object): value is Tensor {
+function isTensor(value: object): value is TensorHandle {
   return 'handle' in value && 'owner' in value;
 }
 
 function end(scope: Scope, result: unknown): void {
   current = scope.parent;
-  const survivors = new Set<Tensor>();
+  const survivors = new Set<TensorHandle>();
   collect(result, survivors, 0);
   const buffer = sharedBuffer(scope.tensors.length);
   let count = 0;

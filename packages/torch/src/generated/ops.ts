@@ -4680,15 +4680,17 @@ export function verlet_pack_weight(weight: Tensor): Tensor {
 }
 let handle_verlet_pack_weight: number | undefined;
 
-/** `verlet::decode_step(Tensor ids, Tensor position, Tensor slot, Tensor table, Tensor[] keys, Tensor[] values, Tensor embedding, Tensor head, Tensor final_norm, Tensor[] layers, Tensor cos, Tensor sin, int heads, int wide, int[] windows, float eps) -> Tensor` */
-export function verlet_decode_step(ids: Tensor, position: Tensor, slot: Tensor, table: Tensor, keys: readonly Tensor[], values: readonly Tensor[], embedding: Tensor, head: Tensor, finalNorm: Tensor, layers: readonly Tensor[], cos: Tensor, sin: Tensor, heads: number, wide: number, windows: readonly number[], eps: number): Tensor {
+/** `verlet::decode_step(Tensor ids, Tensor position, Tensor slot, Tensor sequence, Tensor table, Tensor wanted, Tensor[] keys, Tensor[] values, Tensor embedding, Tensor head, Tensor final_norm, Tensor[] layers, Tensor cos, Tensor sin, int heads, int wide, int[] windows, float eps) -> Tensor` */
+export function verlet_decode_step(ids: Tensor, position: Tensor, slot: Tensor, sequence: Tensor, table: Tensor, wanted: Tensor, keys: readonly Tensor[], values: readonly Tensor[], embedding: Tensor, head: Tensor, finalNorm: Tensor, layers: readonly Tensor[], cos: Tensor, sin: Tensor, heads: number, wide: number, windows: readonly number[], eps: number): Tensor {
   const handle = (handle_verlet_decode_step ??= resolve('verlet::decode_step'));
   begin();
-  const provided = 65535;
+  const provided = 262143;
   putTensor(ids);
   putTensor(position);
   putTensor(slot);
+  putTensor(sequence);
   putTensor(table);
+  putTensor(wanted);
   putTensors(keys);
   putTensors(values);
   putTensor(embedding);

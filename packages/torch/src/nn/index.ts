@@ -1,7 +1,6 @@
-/** Modules with named parameters, the layer-wise backward driver, and the chunked vocabulary head. */
+/** Modules with named parameters and the chunked vocabulary head. */
 export * from './head.js';
 export * from './head-step.js';
 export * from './layers.js';
 export * from './module.js';
 export * from './parameter.js';
-export * from './segments.js';

@@ -35,48 +35,6 @@ describe('modules', () => {
   });
 });
 
-describe.each([false, true])('segments, recompute %s', (recompute) => {
-  it('give the gradients of plain backward and leave nothing behind', () => {
-    manualSeed(3);
-    const blocks = [new Block(), new Block(), new Block()];
-    const x = randn([5, 8]);
-    const weights = randn([5, 8]);
-    const leaf = x.clone().setRequiresGrad();
-    const plain = blocks.reduce((value, block) => block.forward(value), leaf);
-    plain.mul(weights).sum().backward();
-    const expected = blocks.flatMap((block) => [...block.parameters()].map((parameter) => parameter.grad!));
-
-    const before = liveTensors().count;
-    const tape = nn.SegmentTape.forward(blocks, x, { recompute });
-    expect(maxDifference(tape.output, plain)).toBeLessThan(1e-6);
-    const inputGradient = tape.backward(weights);
-    expect(maxDifference(inputGradient, leaf.grad!)).toBeLessThan(1e-6);
-    blocks
-      .flatMap((block) => [...block.parameters()])
-      .forEach((parameter, k) => {
-        expect(maxDifference(parameter.gradient!, expected[k]!)).toBeLessThan(1e-6);
-        parameter.clearGradient();
-      });
-    inputGradient.dispose();
-    const left = scope(() => liveTensors().count);
-    expect(left - before).toBeLessThan(60);
-  });
-
-  it('keeps a flat count of live tensors over many passes', () => {
-    const blocks = [new Block(), new Block()];
-    const pass = () =>
-      scope(() => {
-        const tape = nn.SegmentTape.forward(blocks, randn([4, 8]), { recompute });
-        tape.backward(randn([4, 8]));
-        for (const block of blocks) block.clearGradients();
-      });
-    pass();
-    const before = liveTensors().count;
-    for (let k = 0; k < 20; k++) pass();
-    expect(liveTensors().count).toBe(before);
-  });
-});
-
 describe('parameters', () => {
   it.each(['float32', 'bfloat16'] as const)('sum products and rows in float32: %s', (dtype) => {
     manualSeed(6);

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { mapConcurrently } from '../protocol/map-concurrently.js';
 import type { Engine } from '../rollout/types.js';
 import { TemplateCache } from './chat-template.js';
 import { messageOf, timerMilliseconds, withDeadline } from './deadline.js';
@@ -179,21 +180,4 @@ function withRowKwargs(row: AgentRow): AgentRow {
 function selectTools(tools: readonly Tool[], row: AgentRow): readonly Tool[] {
   const selection = row.extra_info?.tool_selection;
   return Array.isArray(selection) ? tools.filter(({ name }) => selection.includes(name)) : tools;
-}
-
-export async function mapConcurrently<T, R>(
-  items: readonly T[],
-  limit: number,
-  work: (item: T, index: number) => Promise<R>,
-): Promise<R[]> {
-  const results = new Array<R>(items.length);
-  let next = 0;
-  const lane = async () => {
-    while (next < items.length) {
-      const index = next++;
-      results[index] = await work(items[index]!, index);
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, lane));
-  return results;
 }

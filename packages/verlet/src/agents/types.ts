@@ -266,4 +266,3 @@ export function textOf(content: ChatMessage['content']): string {
 }
 
 export type { ChatTemplateOptions };
-export type ToolSchemas = readonly ToolSchema[];

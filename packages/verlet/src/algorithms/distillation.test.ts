@@ -86,8 +86,8 @@ describe("divergences over the teacher's likeliest tokens", () => {
   });
 
   it.each([
-    ['probabilities kept', {}],
-    ['probabilities computed again', { keepBytes: 0, chunkTokens: 3 }],
+    ['logits kept', {}],
+    ['logits computed again', { keepBytes: 0, chunkTokens: 3 }],
   ])('the head gives the gradient that autograd gives, %s', (_, more) => {
     scope(() => {
       const { student, teacher, targets } = models();

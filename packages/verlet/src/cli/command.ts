@@ -28,7 +28,7 @@ export interface CommandInvocation extends CommandContext {
 export interface CommandContext {
   io: CommandOutput;
   isVerbose: boolean;
-  /** Aborted by the first Ctrl-C; a second one ends the process. */
+  /** Aborted by the first Ctrl-C or SIGTERM; a second one ends the process. */
   signal: AbortSignal;
 }
 
@@ -74,3 +74,11 @@ export const COMMANDS: readonly CommandEntry[] = [
   { name: 'dashboard', summary: 'Show curves and trajectories of runs in the browser' },
   { name: 'doctor', summary: 'Check this machine: libtorch, GPU, sandbox, tools' },
 ];
+
+/** What a server waits for. */
+export function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    signal.addEventListener('abort', () => resolve(), { once: true });
+    if (signal.aborted) resolve();
+  });
+}

@@ -49,7 +49,6 @@ export function metaOf(schema: z.ZodType): FieldMeta {
 export const text = z.string();
 export const optionalText = z.string().nullable();
 export const flag = z.boolean();
-export const optionalFlag = z.boolean().nullable();
 export const number = z.number();
 export const optionalNumber = z.number().nullable();
 export const integer = z.int();

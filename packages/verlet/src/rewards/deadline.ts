@@ -17,21 +17,3 @@ export async function withDeadline<T>(
     clearTimeout(timer);
   }
 }
-
-/** Runs `task` on every item, at most `limit` at a time; results in order. `task` must not throw. */
-export async function mapConcurrently<T, R>(
-  items: readonly T[],
-  limit: number,
-  task: (item: T, index: number) => Promise<R>,
-): Promise<R[]> {
-  const results = new Array<R>(items.length);
-  let next = 0;
-  const lane = async () => {
-    while (next < items.length) {
-      const index = next++;
-      results[index] = await task(items[index]!, index);
-    }
-  };
-  await Promise.all(Array.from({ length: Math.max(1, Math.min(limit, items.length)) }, lane));
-  return results;
-}

@@ -1,5 +1,5 @@
 /** Runs the model for a schedule and samples. The CPU's; CUDA has its own with captured graphs. */
-import { noGrad, scope, type Tensor, tensor } from '@verlet/torch';
+import { aten, noGrad, scope, type Tensor, tensor } from '@verlet/torch';
 import type { CausalLM } from '../models/transformer.js';
 import { CachedAttention, FreshAttention, KvCache } from './kv-cache.js';
 import { type DecodeBatch, PackedDecoder } from './packed-decoder.js';
@@ -31,6 +31,9 @@ export interface LaunchedStep {
   /** Waits for it; one token for each sequence. */
   collect(): Sampled[];
 }
+
+/** The one-call decoder attends token by token: good for prompts whose keys stay in the cache of a core. */
+const longestInOneCall = 512;
 
 export class EagerRunner implements ModelRunner {
   private cache: KvCache | null = null;
@@ -79,61 +82,76 @@ export class EagerRunner implements ModelRunner {
   prefill(jobs: readonly PrefillJob[]): Sampled[][] {
     const results = new Map<PrefillJob, Sampled[]>();
     const isFresh = (job: PrefillJob): boolean => job.start === 0 && job.completes;
-    for (const group of [jobs.filter(isFresh), jobs.filter((job) => !isFresh(job))])
-      if (group.length > 0) this.prefillGroup(group, isFresh(group[0]!), results);
+    const inOneCall = this.decoder() !== null && jobs.every((job) => job.end <= longestInOneCall);
+    const groups = inOneCall ? [jobs] : [jobs.filter(isFresh), jobs.filter((job) => !isFresh(job))];
+    for (const group of groups)
+      if (group.length > 0)
+        this.prefillGroup(group, inOneCall ? 'decoder' : isFresh(group[0]!) ? 'packed' : 'cached', results);
     return jobs.map((job) => results.get(job) ?? []);
   }
 
-  private prefillGroup(jobs: readonly PrefillJob[], fresh: boolean, results: Map<PrefillJob, Sampled[]>): void {
+  /** The jobs must all be ones that the way can take: whole prompts only when they are to attend packed. */
+  private prefillGroup(
+    jobs: readonly PrefillJob[],
+    way: 'decoder' | 'packed' | 'cached',
+    results: Map<PrefillJob, Sampled[]>,
+  ): void {
     noGrad(() =>
       scope(() => {
-        const ids: number[] = [];
-        const slots: number[] = [];
-        const positions: number[] = [];
-        const rows: number[] = [];
-        const last: number[] = [];
-        for (const [row, { sequences, start, end }] of jobs.entries()) {
-          const leader = sequences[0]!;
-          for (let position = start; position < end; position++) {
-            ids.push(leader.tokens[position]!);
-            slots.push(this.slot(leader, position));
-            positions.push(position);
-            rows.push(row);
-          }
-          last.push(ids.length - 1);
-        }
-        const context = fresh
-          ? new FreshAttention(
-              this.ready(),
-              jobs.map((job) => job.end),
-              this.long(slots),
-            )
-          : this.cached(
-              jobs.map((job) => job.sequences[0]!),
-              positions,
-              rows,
-              slots,
-            );
-        const hidden = this.model.model.forward(this.long(ids), context);
-        if (context instanceof FreshAttention) context.dispose();
-        const completed = jobs.map((_, k) => k).filter((k) => jobs[k]!.completes);
+        const completed = jobs.filter((job) => job.completes);
+        const logits = this.logitsOfJobs(jobs, way);
         if (completed.length === 0) return;
-        const sequences = completed.flatMap((k) => jobs[k]!.sequences);
-        const logits = this.model.logits(hidden.indexSelect(0, this.long(completed.map((k) => last[k]!))));
         // All samples of a prompt draw from the one row that was computed for it.
-        const expanded = logits.indexSelect(
-          0,
-          this.long(completed.flatMap((k, row) => jobs[k]!.sequences.map(() => row))),
-        );
-        const sampled = sampleTokens(expanded, sequences, this.endTokens);
+        const rows = completed.flatMap((job, row) => job.sequences.map(() => row));
+        const sequences = completed.flatMap((job) => job.sequences);
+        const sampled = sampleTokens(logits.indexSelect(0, this.long(rows)), sequences, this.endTokens);
         let next = 0;
-        for (const k of completed) {
-          const count = jobs[k]!.sequences.length;
-          results.set(jobs[k]!, sampled.slice(next, next + count));
-          next += count;
+        for (const job of completed) {
+          results.set(job, sampled.slice(next, next + job.sequences.length));
+          next += job.sequences.length;
         }
       }),
     );
+  }
+
+  /** Logits at the end of every job that completes, [completed, vocabulary]. */
+  private logitsOfJobs(jobs: readonly PrefillJob[], way: 'decoder' | 'packed' | 'cached'): Tensor {
+    const tokens: number[] = [];
+    const places: number[] = [];
+    const positions: number[] = [];
+    const rows: number[] = [];
+    const last: number[] = [];
+    for (const [row, { sequences, start, end, completes }] of jobs.entries()) {
+      const leader = sequences[0]!;
+      for (let position = start; position < end; position++) {
+        tokens.push(leader.tokens[position]!);
+        places.push(this.slot(leader, position));
+        positions.push(position);
+        rows.push(row);
+      }
+      if (completes) last.push(tokens.length - 1);
+    }
+    const [ids, slots, wanted] = [this.long(tokens), this.long(places), this.long(last)];
+    if (way === 'packed') {
+      const context = new FreshAttention(
+        this.ready(),
+        jobs.map((job) => job.end),
+        slots,
+      );
+      const hidden = this.model.model.forward(ids, context, wanted);
+      context.dispose();
+      return this.model.logits(hidden);
+    }
+    const batch: DecodeBatch = {
+      ids,
+      positions: this.long(positions),
+      maxPosition: Math.max(...jobs.map((job) => job.end)),
+      slots,
+      sequences: tensor(Int32Array.from(rows)),
+      table: this.table(jobs.map((job) => job.sequences[0]!)),
+      wanted,
+    };
+    return way === 'decoder' ? this.decoder()!.logits(batch, this.ready()) : this.layered(batch);
   }
 
   decode(sequences: readonly Sequence[]): Sampled[] {
@@ -155,7 +173,10 @@ export class EagerRunner implements ModelRunner {
           Tensor,
           Tensor,
         ];
-        const logits = this.decodeLogits(sequences, { ids, positions, maxPosition, slots });
+        const table = this.table(sequences);
+        const every = aten.arange(rows, 'int64');
+        const batch = { ids, positions, maxPosition, slots, sequences: every.to('int32'), table, wanted: every };
+        const logits = this.decoder()?.logits(batch, this.ready()) ?? this.layered(batch);
         return sampleTokens(logits, sequences, this.endTokens, this.columnsOf(sequences));
       }),
     );
@@ -169,15 +190,16 @@ export class EagerRunner implements ModelRunner {
     return this.columns;
   }
 
-  private decodeLogits(sequences: readonly Sequence[], batch: Omit<DecodeBatch, 'table'>): Tensor {
+  private decoder(): PackedDecoder | null {
     if (this.packed === undefined) this.packed = PackedDecoder.of(this.model);
-    const table = this.table(sequences);
-    if (this.packed) return this.packed.logits({ ...batch, table }, this.ready());
-    const { ids, positions, maxPosition, slots } = batch;
-    const rows = tensor(Int32Array.from(sequences, (_, row) => row));
+    return this.packed;
+  }
+
+  /** The same as the decoder's, layer by layer. */
+  private layered({ ids, positions, maxPosition, slots, sequences, table, wanted }: DecodeBatch): Tensor {
     const limits = positions.add(1).to('int32');
-    const context = new CachedAttention(this.ready(), positions, maxPosition, slots, table, rows, limits);
-    return this.model.logits(this.model.model.forward(ids, context));
+    const context = new CachedAttention(this.ready(), positions, maxPosition, slots, table, sequences, limits);
+    return this.model.logits(this.model.model.forward(ids, context, wanted));
   }
 
   /** Block numbers of each sequence, [sequences, blocks] int32. */
@@ -186,25 +208,6 @@ export class EagerRunner implements ModelRunner {
     const table = new Int32Array(sequences.length * width);
     for (const [row, sequence] of sequences.entries()) table.set(sequence.blocks, row * width);
     return tensor(table, { shape: [sequences.length, width] });
-  }
-
-  private cached(
-    sequences: readonly Sequence[],
-    positions: readonly number[],
-    rows: readonly number[],
-    slots: readonly number[],
-  ): CachedAttention {
-    let furthest = 0;
-    for (const position of positions) furthest = Math.max(furthest, position);
-    return new CachedAttention(
-      this.ready(),
-      this.long(positions),
-      furthest + 1,
-      this.long(slots),
-      this.table(sequences),
-      tensor(Int32Array.from(rows)),
-      tensor(Int32Array.from(positions, (position) => position + 1)),
-    );
   }
 
   private long(values: readonly number[]): Tensor {

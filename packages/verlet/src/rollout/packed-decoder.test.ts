@@ -1,7 +1,7 @@
 /** The one-call decoder against the layers one by one, for every kind of layer it takes. */
 import { aten, liveTensors, manualSeed, noGrad, scope, setThreads, type Tensor, tensor } from '@verlet/torch';
 import { describe, expect, it } from 'vitest';
-import { applyLora, type CausalLM, createCausalLM, setAdapterEnabled } from '../models/index.js';
+import { applyLora, type CausalLM, createCausalLM, PackedAttention, setAdapterEnabled } from '../models/index.js';
 import { CachedAttention, KvCache } from './kv-cache.js';
 import { PackedDecoder } from './packed-decoder.js';
 
@@ -58,15 +58,19 @@ function decodeBoth(model: CausalLM, blockSize: number, rows = 5, steps = 21): {
         const ids = long(live.map((k) => (k * 31 + step * 7) % 83));
         const positions = long(at);
         const maxPosition = step + 1;
-        packed.push(decoder.logits({ ids, positions, maxPosition, slots, table }, caches[0]!).keep());
         const int = (values: number[]): Tensor => tensor(Int32Array.from(values));
+        const sequences = int(live.map((_, j) => j));
+        const wanted = long(live.map((_, j) => j));
+        packed.push(
+          decoder.logits({ ids, positions, maxPosition, slots, sequences, table, wanted }, caches[0]!).keep(),
+        );
         const context = new CachedAttention(
           caches[1]!,
           positions,
           maxPosition,
           slots,
           table,
-          int(live.map((_, j) => j)),
+          sequences,
           int(at.map((position) => position + 1)),
         );
         layered.push(model.logits(model.model.forward(ids, context)).keep());
@@ -130,6 +134,78 @@ describe('the packed decoder', () => {
     });
   });
 
+  it('takes whole prompts, and parts of them, as it takes single tokens', () => {
+    scope(() => {
+      const model = makeModel({});
+      const decoder = PackedDecoder.of(model)!;
+      const lengths = [30, 1, 17, 64, 5];
+      const blockSize = 16;
+      const width = 4;
+      const long = (values: number[]): Tensor => tensor(Int32Array.from(values), { dtype: 'int64' });
+      const table = tensor(
+        Int32Array.from({ length: lengths.length * width }, (_, k) => k),
+        { shape: [lengths.length, width] },
+      );
+      /** Tokens `from` to `to` (as shares of their lengths) of every sequence, in one call; logits of the last of each. */
+      const run = (cache: KvCache, from: (length: number) => number, to: (length: number) => number): Tensor => {
+        const rows = lengths.flatMap((length, s) =>
+          Array.from({ length: to(length) - from(length) }, (_, k) => ({ s, at: from(length) + k })),
+        );
+        const ends = rows.flatMap(({ s }, k) => (rows[k + 1]?.s === s ? [] : [k]));
+        return decoder.logits(
+          {
+            ids: long(rows.map(({ s, at }) => (s * 31 + at * 7) % 83)),
+            positions: long(rows.map(({ at }) => at)),
+            maxPosition: 64,
+            slots: long(rows.map(({ s, at }) => s * width * blockSize + at)),
+            sequences: tensor(Int32Array.from(rows, ({ s }) => s)),
+            table,
+            wanted: long(ends),
+          },
+          cache,
+        );
+      };
+      const fresh = (): KvCache => new KvCache(model.config, lengths.length * width, blockSize, 'cpu', 'float32');
+      const [whole, parts, single] = [fresh(), fresh(), fresh()];
+      noGrad(() => {
+        const wanted = run(
+          whole,
+          () => 0,
+          (length) => length,
+        );
+        run(
+          parts,
+          () => 0,
+          (length) => Math.ceil(length / 2),
+        );
+        const second = run(
+          parts,
+          (length) => Math.ceil(length / 2),
+          (length) => length,
+        );
+        for (let at = 0; at < 64; at++)
+          run(
+            single,
+            (length) => Math.min(at, length),
+            (length) => Math.min(at + 1, length),
+          );
+        const context = new PackedAttention(lengths);
+        const ids = long(lengths.flatMap((length, s) => Array.from({ length }, (_, at) => (s * 31 + at * 7) % 83)));
+        const ends = lengths.map((_, s) => lengths.slice(0, s + 1).reduce((sum, length) => sum + length, 0) - 1);
+        const plain = model.logits(model.model.forward(ids, context, long(ends)));
+        expect(wanted.sub(plain).abs().max().item()).toBeLessThan(2e-5);
+        // The second part has nothing of the sequence of one token.
+        expect(second.equal(wanted.indexSelect(0, long([0, 2, 3, 4])))).toBe(true);
+        for (const [k, layer] of whole.keys.entries())
+          expect(layer.select(0, 12).equal(single.keys[k]!.select(0, 12))).toBe(true);
+        context.dispose();
+      });
+      for (const cache of [whole, parts, single]) cache.dispose();
+      decoder.dispose();
+      model.dispose();
+    });
+  });
+
   it('leaves nothing behind, and is not for models that it cannot hold', () => {
     const model = makeModel({});
     const before = liveTensors();
@@ -149,7 +225,18 @@ describe('the packed decoder', () => {
       const long = (value: number): Tensor => tensor(Int32Array.from([value]), { dtype: 'int64' });
       const table = tensor(Int32Array.from([0]), { shape: [1, 1] });
       const step = (ids: number, slots: number): Tensor =>
-        decoder.logits({ ids: long(ids), positions: long(0), maxPosition: 1, slots: long(slots), table }, cache);
+        decoder.logits(
+          {
+            ids: long(ids),
+            positions: long(0),
+            maxPosition: 1,
+            slots: long(slots),
+            sequences: tensor(Int32Array.from([0])),
+            table,
+            wanted: long(0),
+          },
+          cache,
+        );
       expect(() => step(83, 0)).toThrow(/token 83 is not in the vocabulary of 83/);
       expect(() => step(1, 32)).toThrow(/slot 32 is outside the cache/);
       cache.dispose();

@@ -1,5 +1,5 @@
 /**
- * A small model laid out for decoding on the CPU: one native call takes a token of every sequence through all layers. The
+ * A small model laid out for generation on the CPU: one native call takes new tokens of all sequences through all layers. The
  * weights are copied into the order in which the products read them, with adapters added in, and copied anew when they change.
  */
 import { aten, cat, noGrad, scope, type Tensor, zeros } from '@verlet/torch';
@@ -10,12 +10,18 @@ import type { KvCache } from './kv-cache.js';
 /** Beyond this the products are so large that what lies between them hardly counts, and the copy would. */
 const mostBytes = 512 * 2 ** 20;
 
+/** New tokens of several sequences; those of one sequence stand together and in order. */
 export interface DecodeBatch {
   ids: Tensor;
   positions: Tensor;
   maxPosition: number;
   slots: Tensor;
+  /** Whose token it is, as a row of the table; int32. */
+  sequences: Tensor;
+  /** Block numbers of each sequence; int32. */
   table: Tensor;
+  /** The tokens whose logits are asked for, ascending; int64. */
+  wanted: Tensor;
 }
 
 export class PackedDecoder {
@@ -57,8 +63,8 @@ export class PackedDecoder {
     return model.parameterCount() * 4 <= mostBytes ? new PackedDecoder(model) : null;
   }
 
-  /** [rows, vocabulary]; keys and values of the tokens go into the cache on the way. */
-  logits({ ids, positions, maxPosition, slots, table }: DecodeBatch, cache: KvCache): Tensor {
+  /** [wanted, vocabulary]; keys and values of the tokens go into the cache on the way. */
+  logits({ ids, positions, maxPosition, slots, sequences, table, wanted }: DecodeBatch, cache: KvCache): Tensor {
     const { config, model: decoder } = this.model;
     decoder.reservePositions(maxPosition);
     const { cos, sin } = decoder.rotaryTables;
@@ -66,7 +72,9 @@ export class PackedDecoder {
       ids,
       positions,
       slots,
+      sequences,
       table,
+      wanted,
       cache.keys,
       cache.values,
       decoder.embed_tokens.weight,

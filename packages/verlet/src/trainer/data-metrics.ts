@@ -1,5 +1,5 @@
 /** What a batch looked like, under verl's names. */
-import { scope } from '@verlet/torch';
+import { scope, type Tensor } from '@verlet/torch';
 
 import type { DataProto } from '../protocol/index.js';
 import { decidingRows } from './rollouts.js';
@@ -157,17 +157,21 @@ export interface TimingSources {
   timing: Readonly<Record<string, number>>;
   /** What was learnt from. */
   batch: DataProto;
-  /** Of all that was sampled in `timing.gen`, which with group filtering is more than the batch. */
-  responseTokens: number;
+  /** Of all that was sampled in `timing.gen`, which with group filtering is more than the batch; by default the batch's. */
+  responseTokens?: number;
   devices: number;
 }
 
 export function timingMetrics({ timing, batch, responseTokens, devices }: TimingSources): Record<string, number> {
-  const totalTokens = scope(() => batch.tensor('attention_mask').sum().item());
+  const mask = batch.tensor('attention_mask');
+  const totalTokens = scope(() => mask.sum().item());
+  const width = batch.tensor('responses').size(1);
+  const ofResponses = (): Tensor => mask.narrow(1, mask.size(1) - width, width);
+  const sampled = responseTokens ?? scope(() => ofResponses().sum().item());
   const metrics: Record<string, number> = {};
   for (const [name, seconds] of Object.entries(timing)) metrics[`timing_s/${name}`] = seconds;
   const perToken: Record<string, number> = {
-    gen: responseTokens,
+    gen: sampled,
     ref: totalTokens,
     values: totalTokens,
     adv: totalTokens,

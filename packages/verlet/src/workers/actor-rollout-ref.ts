@@ -1,6 +1,6 @@
 /**
  * The policy in its three roles on one rank: it samples, it is trained, and a frozen copy (or itself with the adapter off) is
- * the reference. Sampling and training use the same weights; nothing is copied between them.
+ * the reference. Sampling and training use the same weights; nothing travels between them.
  */
 import { type AdamW, buildInfo, manualSeed, type Tensor } from '@verlet/torch';
 import type { AgentRow } from '../agents/index.js';

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { LanguageModelV3 } from '@ai-sdk/provider';
+import { mapConcurrently } from '../../protocol/map-concurrently.js';
 import type { Engine, SamplingParams } from '../../rollout/types.js';
 import { TemplateCache } from '../chat-template.js';
 import { DeadlineError, messageOf, withDeadline } from '../deadline.js';
 import { agentMetrics } from '../metrics.js';
 import { applyReward, type RewardValue } from '../rewards.js';
-import { type AgentBatch, mapConcurrently } from '../runner.js';
+import type { AgentBatch } from '../runner.js';
 import type { TrajectoryIdentity } from '../trajectory.js';
 import {
   type AgentConfigInput,

@@ -1,7 +1,8 @@
 import { createInterface } from 'node:readline';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import type { ChatSession } from '../chat-session.js';
 import { type CommandInvocation, type CommandModule, EXIT } from '../command.js';
+import { jsonObject, notNegative, share, wholeNumber } from '../option-values.js';
 import { defaultHistoryFile, TerminalLines, type TerminalStreams } from '../terminal-lines.js';
 
 interface ChatFlags {
@@ -34,20 +35,29 @@ export function chatCommand(streams: TerminalStreams): CommandModule {
         .option('--system <text>', 'system message')
         .option('--temperature <number>', 'sampling temperature; 0 is greedy', notNegative, 0.7)
         .option('--top-p <share>', 'sample among the likeliest tokens of this total probability', share, 1)
-        .option('--top-k <number>', 'sample among the k likeliest tokens; -1 keeps all', whole, -1)
-        .option('--max-tokens <number>', 'longest answer', positive, 1024)
-        .option('--seed <number>', 'the same seed and words give the same answers', whole, 0)
-        .option('--logprobs [count]', "show each token's log-probability, and this many of the likeliest", upToTwenty)
+        .option('--top-k <number>', 'sample among the k likeliest tokens; -1 keeps all', wholeNumber(-1), -1)
+        .option('--max-tokens <number>', 'longest answer', wholeNumber(1), 1024)
+        .option(
+          '--seed <number>',
+          'the same seed and words give the same answers',
+          wholeNumber(Number.MIN_SAFE_INTEGER),
+          0,
+        )
+        .option(
+          '--logprobs [count]',
+          "show each token's log-probability, and this many of the likeliest",
+          wholeNumber(0, 20),
+        )
         .option('--raw', 'continue plain text, without a chat template (for base models)')
         .option(
           '--template-kwargs <json>',
           'arguments of the chat template, such as {"enable_thinking": false}',
-          object,
+          jsonObject,
         )
         .option('--adapter <folder>', 'adapter to apply, in PEFT format')
         .option('--device <device>', 'cpu, cuda, cuda:1 (default: a GPU where there is one)')
         .option('--dtype <type>', 'float32, bfloat16 or float16')
-        .option('--max-model-length <tokens>', 'longest conversation', positive, 8192)
+        .option('--max-model-length <tokens>', 'longest conversation', wholeNumber(1), 8192)
         .addHelpText(
           'after',
           `
@@ -150,50 +160,4 @@ async function talk(session: ChatSession, streams: TerminalStreams, io: CommandI
     lines.close();
     streams.output.write('\n');
   }
-}
-
-function numeric(text: string): number {
-  const value = Number(text);
-  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('It must be a number.');
-  return value;
-}
-
-function whole(text: string): number {
-  const value = numeric(text);
-  if (!Number.isInteger(value)) throw new InvalidArgumentError('It must be a whole number.');
-  return value;
-}
-
-function positive(text: string): number {
-  const value = whole(text);
-  if (value < 1) throw new InvalidArgumentError('It must be at least 1.');
-  return value;
-}
-
-function notNegative(text: string): number {
-  const value = numeric(text);
-  if (value < 0) throw new InvalidArgumentError('It must not be negative.');
-  return value;
-}
-
-function share(text: string): number {
-  const value = numeric(text);
-  if (!(value > 0 && value <= 1)) throw new InvalidArgumentError('It must be above 0 and at most 1.');
-  return value;
-}
-
-function upToTwenty(text: string): number {
-  const value = whole(text);
-  if (value < 0 || value > 20) throw new InvalidArgumentError('It must lie between 0 and 20.');
-  return value;
-}
-
-function object(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  } catch {
-    // Said below.
-  }
-  throw new InvalidArgumentError('It must be a JSON object.');
 }

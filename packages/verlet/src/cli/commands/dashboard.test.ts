@@ -143,7 +143,7 @@ describe('verlet dashboard', () => {
   it.each([
     [['/nowhere/at/all'], 1, /there is no folder \/nowhere\/at\/all/],
     [[mkdtempSync(path.join(os.tmpdir(), 'verlet-empty-'))], 1, /not the folder of a run/],
-    [['.', '--port', '70000'], 2, /up to 65535/],
+    [['.', '--port', '70000'], 2, /at most 65535/],
   ])('says what is wrong with %j', async (words, exitCode, message) => {
     const run = dashboard(words);
     expect(await run.exit).toBe(exitCode);

@@ -1,11 +1,12 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { type ServerType, serve } from '@hono/node-server';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { UserError } from '../../config/errors.js';
-import type { CommandInvocation, CommandModule } from '../command.js';
+import { type CommandInvocation, type CommandModule, untilAborted } from '../command.js';
 import { dashboardApp } from '../dashboard/app.js';
 import { RunFiles } from '../dashboard/run-files.js';
+import { port } from '../option-values.js';
 
 export const command: CommandModule = {
   name: 'dashboard',
@@ -14,7 +15,7 @@ export const command: CommandModule = {
   configure(command: Command) {
     command
       .argument('<run...>', 'run folders (trainer.default_local_dir); several are drawn over one another')
-      .option('--port <number>', 'port to listen on, 0 for a free one', portNumber, 6180)
+      .option('--port <number>', 'port to listen on, 0 for a free one', port, 6180)
       .addHelpText(
         'after',
         `
@@ -44,21 +45,10 @@ Examples:
     });
     const address = server.address();
     io.print(`http://${hostname}:${typeof address === 'object' && address ? address.port : options.port}/`);
-    await new Promise<void>((resolve) => {
-      process.once('SIGTERM', () => resolve());
-      signal.addEventListener('abort', () => resolve(), { once: true });
-      if (signal.aborted) resolve();
-    });
+    await untilAborted(signal);
     await new Promise<void>((resolve) => {
       server.close(() => resolve());
       if ('closeAllConnections' in server) server.closeAllConnections();
     });
   },
 };
-
-function portNumber(text: string): number {
-  const value = Number(text);
-  if (text.trim() === '' || !Number.isInteger(value) || value < 0 || value > 65535)
-    throw new InvalidArgumentError('It must be a whole number up to 65535.');
-  return value;
-}

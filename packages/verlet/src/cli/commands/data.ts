@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import {
   type ConvertReport,
   convertConversations,
@@ -12,6 +12,7 @@ import {
 import { type DownloadProgress, resolveModel } from '../../models/hub/index.js';
 import { Tokenizer } from '../../models/tokenizer/index.js';
 import type { CommandContext, CommandModule } from '../command.js';
+import { wholeNumber } from '../option-values.js';
 
 interface ConvertFlags {
   output: string;
@@ -46,7 +47,7 @@ export const command: CommandModule = {
       .command('inspect')
       .description('show schema, rows, one row as a chat and a histogram of prompt lengths')
       .argument('<files...>', 'parquet, json or jsonl files, folders, globs or hf://datasets/... paths')
-      .option('--row <number>', 'the row to show', wholeNumber, 0)
+      .option('--row <number>', 'the row to show', wholeNumber(0), 0)
       .option('--prompt-key <column>', 'the column with the prompt')
       .option('--model <name>', 'measure in tokens of this model, with its chat template')
       .action((files: string[], flags: InspectFlags) => inspect(files, flags, context));
@@ -134,10 +135,4 @@ function downloadBar(note: (text: string) => void): (progress: DownloadProgress)
     shown.set(file, tenth);
     note(`${file}: ${tenth * 10}% of ${(totalBytes / 1e6).toFixed(0)} MB`);
   };
-}
-
-function wholeNumber(text: string): number {
-  const value = Number(text);
-  if (!Number.isInteger(value) || value < 0) throw new InvalidArgumentError('a whole number is needed.');
-  return value;
 }

@@ -1,10 +1,11 @@
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { composeConfig, type EvaluationConfig, type GenerationConfig } from '../../config/index.js';
 import { type CommandInvocation, type CommandModule, EXIT } from '../command.js';
 import { addConfigOptions, configFromCommandLine } from '../config-options.js';
+import { aboveZero, anyNumber } from '../option-values.js';
 import { progressOn } from './generate.js';
 
 interface EvalFlags {
@@ -26,10 +27,10 @@ export const command: CommandModule = {
       .option(
         '--pass-threshold <score>',
         'score from which a response is correct, where rewards give no acc',
-        number,
+        anyNumber,
         1,
       )
-      .option('--timeout <seconds>', 'deadline of one call of the reward function', number, 300)
+      .option('--timeout <seconds>', 'deadline of one call of the reward function', aboveZero, 300)
       .option('--json', 'print metrics as JSON')
       .addHelpText(
         'after',
@@ -121,10 +122,4 @@ async function respond({ io, signal }: CommandInvocation, config: GenerationConf
   });
   if (result.interrupted) io.note(`stopped after ${result.numRows} responses`);
   return !result.interrupted;
-}
-
-function number(text: string): number {
-  const value = Number(text);
-  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('It must be a number.');
-  return value;
 }

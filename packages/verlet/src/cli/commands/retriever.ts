@@ -1,7 +1,8 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { Bm25Retriever, DenseRetriever, readCorpus, serveRetriever } from '../../agents/search/index.js';
 import { UserError } from '../../config/errors.js';
-import type { CommandContext, CommandModule } from '../command.js';
+import { type CommandContext, type CommandModule, untilAborted } from '../command.js';
+import { port, wholeNumber } from '../option-values.js';
 
 interface ServeOptions {
   port: number;
@@ -23,9 +24,9 @@ export const command: CommandModule = {
       .command('serve')
       .description('serve POST /retrieve over a JSONL corpus: BM25, or dense with --embeddings-url')
       .argument('<corpus>', 'JSONL file: {"id", "contents"} or {"id", "title", "text"} per line')
-      .option('--port <number>', 'port to listen on, 0 for a free one', wholeNumber, 8000)
+      .option('--port <number>', 'port to listen on, 0 for a free one', port, 8000)
       .option('--host <address>', 'address to listen on; others than loopback need a token', '127.0.0.1')
-      .option('--topk <number>', 'passages per query when a request does not say', positiveNumber, 3)
+      .option('--topk <number>', 'passages per query when a request does not say', wholeNumber(1), 3)
       .option('--token <secret>', 'bearer token that clients must send (default: $VERLET_RETRIEVER_TOKEN)')
       .option('--embeddings-url <url>', 'OpenAI-style embeddings endpoint; switches to dense retrieval')
       .option('--embeddings-model <name>', 'model name sent to that endpoint', 'intfloat/e5-base-v2')
@@ -52,7 +53,7 @@ async function serveCorpus(corpus: string, options: ServeOptions, { io, signal }
     throw new UserError((error as Error).message, { cause: error });
   }
   io.print(`${served.passages} passages at ${served.server.url}`);
-  await endOf(signal);
+  await untilAborted(signal);
   await served.server.close();
 }
 
@@ -64,30 +65,4 @@ async function startServing(corpus: string, options: ServeOptions, io: CommandCo
     : await Bm25Retriever.from(documents);
   io.note(`${url ? 'embedded' : 'indexed'} ${retriever.size} passages of ${corpus}`);
   return { passages: retriever.size, server: await serveRetriever(retriever, { topk, hostname: host, port, token }) };
-}
-
-/** Ctrl-C aborts the signal; process managers send SIGTERM. */
-function endOf(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      process.off('SIGTERM', end);
-      resolve();
-    };
-    process.once('SIGTERM', end);
-    signal.addEventListener('abort', end, { once: true });
-    if (signal.aborted) end();
-  });
-}
-
-function wholeNumber(text: string): number {
-  const value = Number(text);
-  if (text.trim() === '' || !Number.isInteger(value) || value < 0)
-    throw new InvalidArgumentError('It must be a whole number.');
-  return value;
-}
-
-function positiveNumber(text: string): number {
-  const value = wholeNumber(text);
-  if (value === 0) throw new InvalidArgumentError('It must be at least 1.');
-  return value;
 }

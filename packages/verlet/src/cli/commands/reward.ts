@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { UserError } from '../../config/errors.js';
 import { openTable } from '../../data/index.js';
 import {
@@ -10,6 +10,7 @@ import {
   type RewardInput,
 } from '../../rewards/index.js';
 import { type CommandContext, type CommandModule, EXIT } from '../command.js';
+import { aboveZero, jsonObject, wholeNumber } from '../option-values.js';
 
 interface TestFlags {
   data: string[];
@@ -42,9 +43,9 @@ export const command: CommandModule = {
         'the column to score (default: response, target_response, output ..., else the ground truth)',
       )
       .option('--manager <name>', 'naive, batch or prime (threads)', 'naive')
-      .option('--timeout <seconds>', 'deadline of one call', positive, 300)
-      .option('--limit <rows>', 'score the first rows only', positive, 10_000)
-      .option('--extremes <count>', 'how many of the lowest and highest rows to show', positive, 3)
+      .option('--timeout <seconds>', 'deadline of one call', aboveZero, 300)
+      .option('--limit <rows>', 'score the first rows only', wholeNumber(1), 10_000)
+      .option('--extremes <count>', 'how many of the lowest and highest rows to show', wholeNumber(1), 3)
       .option('-o, --output <file>', 'write every row with its score as JSON lines')
       .option('--strict', 'stop at the first error of the reward function')
       .action((file: string | undefined, flags: TestFlags) => test(file, flags, context));
@@ -102,20 +103,4 @@ async function readInputs(flags: TestFlags, signal: AbortSignal): Promise<Reward
   } finally {
     await table.close();
   }
-}
-
-function positive(text: string): number {
-  const value = Number(text);
-  if (!(value > 0)) throw new InvalidArgumentError('expected a positive number');
-  return value;
-}
-
-function jsonObject(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  } catch {
-    // Said below.
-  }
-  throw new InvalidArgumentError('expected a JSON object such as {"format_score": 0.1}');
 }

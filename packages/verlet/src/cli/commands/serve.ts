@@ -1,11 +1,12 @@
 import { basename } from 'node:path';
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { toolParser, toolParserNames } from '../../agents/tools/parsers/index.js';
 import { UserError } from '../../config/errors.js';
 import { startServer, withCallHints } from '../../rollout/server/index.js';
 import type { ServerTokenizer } from '../../rollout/server/types.js';
 import type { Engine } from '../../rollout/types.js';
-import { type CommandInvocation, type CommandModule, EXIT } from '../command.js';
+import { type CommandInvocation, type CommandModule, EXIT, untilAborted } from '../command.js';
+import { aboveZero, port, share, wholeNumber } from '../option-values.js';
 
 /** What the engine is told; each is absent unless given. */
 export interface ServedEngineOptions {
@@ -46,7 +47,7 @@ export const command: CommandModule = {
     command
       .argument('<model>', 'a model folder, a run, a checkpoint or an adapter, or a name on the Hugging Face hub')
       .option('--host <address>', 'address to listen on; others than loopback need an API key', '127.0.0.1')
-      .option('--port <number>', 'port to listen on, 0 for a free one', wholeNumber, 8000)
+      .option('--port <number>', 'port to listen on, 0 for a free one', port, 8000)
       .option('--api-key <key>', 'key that clients must send (default: $VERLET_API_KEY)')
       .option('--served-model-name <name>', 'name that clients ask for (default: the model as given)')
       .addOption(
@@ -58,13 +59,13 @@ export const command: CommandModule = {
       .option('--adapter <folder>', 'adapter to apply, in PEFT format')
       .option('--device <device>', 'cpu, cuda, cuda:1 (default: a GPU where there is one)')
       .option('--dtype <type>', 'float32, bfloat16 or float16 (default: float32 on the CPU, bfloat16 on a GPU)')
-      .option('--max-model-length <tokens>', 'longest prompt and answer together', positiveNumber)
-      .option('--max-num-seqs <number>', 'sequences sampled at a time', positiveNumber)
-      .option('--max-num-batched-tokens <number>', 'tokens processed in one step', positiveNumber)
+      .option('--max-model-length <tokens>', 'longest prompt and answer together', wholeNumber(1))
+      .option('--max-num-seqs <number>', 'sequences sampled at a time', wholeNumber(1))
+      .option('--max-num-batched-tokens <number>', 'tokens processed in one step', wholeNumber(1))
       .option('--gpu-memory-utilization <share>', 'share of the GPU memory to use', share)
-      .option('--max-body-mb <number>', 'largest request in MiB', positiveNumber, 16)
-      .option('--request-timeout <seconds>', 'longest time for one request', positiveNumber, 1800)
-      .option('--shutdown-timeout <seconds>', 'how long requests may go on after Ctrl-C', wholeNumber, 10)
+      .option('--max-body-mb <number>', 'largest request in MiB', aboveZero, 16)
+      .option('--request-timeout <seconds>', 'longest time for one request', aboveZero, 1800)
+      .option('--shutdown-timeout <seconds>', 'how long requests may go on after Ctrl-C', wholeNumber(0), 10)
       .option('--control', 'offer /sleep, /wake_up, /reset_prefix_cache and /update_weights_from_disk to clients')
       .addHelpText(
         'after',
@@ -106,7 +107,7 @@ export async function serveModel(invocation: CommandInvocation, load: LoadServed
       onError: (error) => io.note(error instanceof Error ? (error.stack ?? error.message) : String(error)),
     });
     io.print(`${model} at ${server.url}/v1`);
-    await endOf(signal);
+    await untilAborted(signal);
     io.note(`stopping; requests may go on for ${options.shutdownTimeout} s`);
     await server.close({ deadlineMs: options.shutdownTimeout * 1000 });
     return EXIT.ok;
@@ -123,39 +124,8 @@ async function listen(options: Parameters<typeof startServer>[0]) {
   }
 }
 
-/** Ctrl-C aborts the signal; process managers send SIGTERM. */
-function endOf(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      process.off('SIGTERM', end);
-      resolve();
-    };
-    process.once('SIGTERM', end);
-    signal.addEventListener('abort', end, { once: true });
-    if (signal.aborted) end();
-  });
-}
-
 async function loadModel(nameOrPath: string, options: ServedEngineOptions): Promise<ServedModel> {
   // Loaded late: the engine brings libtorch, which `verlet serve --help` should not wait for.
   const { openEngine } = await import('../../trainer/generate/index.js');
   return openEngine(nameOrPath, options);
-}
-
-function wholeNumber(text: string): number {
-  const value = Number(text);
-  if (!Number.isInteger(value) || value < 0) throw new InvalidArgumentError('It must be a whole number.');
-  return value;
-}
-
-function positiveNumber(text: string): number {
-  const value = Number(text);
-  if (!Number.isFinite(value) || value <= 0) throw new InvalidArgumentError('It must be a number above 0.');
-  return value;
-}
-
-function share(text: string): number {
-  const value = Number(text);
-  if (!(value > 0 && value <= 1)) throw new InvalidArgumentError('It must be above 0 and at most 1.');
-  return value;
 }

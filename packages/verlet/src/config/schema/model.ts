@@ -37,7 +37,7 @@ export const modelFields = () => ({
   use_remove_padding: inert(flag, true, 'Pack sequences without padding.', ALWAYS_PACKED),
   ...loraFields(),
   lora: inert(freeForm, {}, "Megatron's PEFT block; use lora_rank and its neighbours.", 'there is no Megatron'),
-  use_liger: inert(flag, false, 'Liger kernels.', 'kernels are libtorch ones'),
+  use_liger: inert(flag, false, 'Liger kernels.', 'Verlet has kernels of its own'),
   use_fused_kernels: inert(
     flag,
     false,
@@ -54,7 +54,7 @@ export const modelFields = () => ({
     freeForm,
     { enabled: false, num_shards: 4 },
     'Compute the MLP in tiles to save memory.',
-    'not needed: activations are recomputed by layer',
+    'enable_gradient_checkpointing recomputes its wide projection instead',
   ),
   mtp: inert(freeForm, { enable: false }, 'Multi-token prediction heads.', 'not supported'),
 });
@@ -114,7 +114,7 @@ export const rewardModelModel = group('Weights and tokenizer of a learned reward
   trust_remote_code: inert(flag, false, 'Run Python that comes with a model.', NO_PYTHON),
   use_shm: inert(flag, false, 'Copy weights to shared memory first.', 'weights are memory-mapped'),
   use_remove_padding: inert(flag, true, 'Pack sequences without padding.', ALWAYS_PACKED),
-  use_fused_kernels: inert(flag, false, 'Fused kernels.', 'kernels are libtorch ones'),
+  use_fused_kernels: inert(flag, false, 'Fused kernels.', 'Verlet has kernels of its own'),
   fsdp_config: fsdpGroup({ seedCounts: false }),
 });
 

@@ -10,8 +10,6 @@ import {
   integer,
   nonNegative,
   number,
-  optionalFlag,
-  optionalInteger,
   optionalText,
   positiveInteger,
   text,
@@ -71,6 +69,23 @@ export function optimizerGroup(learningRate: number) {
   });
 }
 
+/** How verl bounds the memory of logits; here the head does so by itself. */
+export const logitsFields = (recomputes = 'the head keeps small logits and computes large ones again') => ({
+  entropy_from_logits_with_chunking: inert(
+    flag,
+    false,
+    'Compute entropy in chunks.',
+    'logits are always processed in chunks',
+  ),
+  entropy_from_logits_chunk_size: inert(
+    positiveInteger,
+    2048,
+    'Tokens per entropy chunk.',
+    'the engine picks the chunk',
+  ),
+  entropy_checkpointing: inert(flag, false, 'Recompute entropy in backward.', recomputes),
+});
+
 const DTYPES = z.enum(['fp32', 'bf16', 'fp16', 'float32', 'bfloat16', 'float16']);
 const SEED = 'Seed of everything random in training on this model.';
 
@@ -121,19 +136,7 @@ export function fsdpGroup({ seed = 42, dtypeCounts = false, seedCounts = true }:
       'there is no Python compiler in the process',
     ),
     ulysses_sequence_parallel_size: inert(positiveInteger, 1, 'Devices one sequence is spread over.', NOT_SPLIT),
-    entropy_from_logits_with_chunking: inert(
-      flag,
-      false,
-      'Compute entropy in chunks.',
-      'logits are always processed in chunks',
-    ),
-    entropy_from_logits_chunk_size: inert(
-      positiveInteger,
-      2048,
-      'Tokens per entropy chunk.',
-      'the engine picks the chunk',
-    ),
-    entropy_checkpointing: inert(flag, false, 'Recompute entropy in backward.', 'logits are always recomputed'),
+    ...logitsFields(),
     use_no_sync_for_gradient_accumulation: inert(flag, true, 'Reduce gradients once per optimiser step.', 'always so'),
     pad_to_length: inert(flag, false, 'Pad packed batches to one length.', 'shapes may vary'),
     pad_to_length_bucket: inert(positiveInteger, 1024, 'Length bucket of padding.', 'shapes may vary'),
@@ -208,6 +211,3 @@ export function loraFields() {
     lora_adapter_path: field(optionalText, null, 'Adapter to start from, in PEFT format.'),
   };
 }
-
-export const seedField = (description: string) => field(optionalInteger, null, description);
-export const autoFlag = (description: string) => field(optionalFlag, null, description);

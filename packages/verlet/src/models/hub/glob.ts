@@ -28,7 +28,3 @@ export function globToRegExp(glob: string): RegExp {
   }
   return new RegExp(`^${pattern}$`);
 }
-
-export function hasGlob(path: string): boolean {
-  return /[*?[\]{}]/.test(path);
-}

@@ -1,4 +1,5 @@
-import { mapConcurrently, withDeadline } from '../deadline.js';
+import { mapConcurrently } from '../../protocol/map-concurrently.js';
+import { withDeadline } from '../deadline.js';
 import type { Scorer } from '../functions/scorer.js';
 import type { RewardInput, RewardManager, ScoredSample } from '../types.js';
 import { applyErrorPolicy, type ErrorPolicy, failed, scored } from './outcome.js';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { mapConcurrently } from '../deadline.js';
+import { mapConcurrently } from '../../protocol/map-concurrently.js';
 import { postJson, type RetryOptions } from '../http.js';
 import { RewardError, type RewardInput, type RewardManager, type RewardResult, type ScoredSample } from '../types.js';
 import { applyErrorPolicy, type ErrorPolicy, failed, scored } from './outcome.js';
