@@ -146,6 +146,12 @@ VERLET_CLONES void packRows(const float* matrix, int64_t innerStride, int64_t in
 
 typedef float Vector4 __attribute__((vector_size(16), aligned(4)));
 typedef int32_t Index4 __attribute__((vector_size(16)));
+// One meaning, two names: clang knows only the first, GCC has it from 12 on.
+#if defined(__clang__) || __GNUC__ >= 12
+#define VERLET_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define VERLET_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, Index4{__VA_ARGS__})
+#endif
 
 // Four terms of four columns, turned in registers.
 VERLET_INLINE void turnFour(const float* matrix, int64_t columnStride, float* panel) {
@@ -154,9 +160,10 @@ VERLET_INLINE void turnFour(const float* matrix, int64_t columnStride, float* pa
   std::memcpy(&b, matrix + columnStride, sizeof(b));
   std::memcpy(&c, matrix + 2 * columnStride, sizeof(c));
   std::memcpy(&d, matrix + 3 * columnStride, sizeof(d));
-  const Index4 low{0, 4, 1, 5}, high{2, 6, 3, 7}, first{0, 1, 4, 5}, second{2, 3, 6, 7};
-  const Vector4 ab = __builtin_shuffle(a, b, low), AB = __builtin_shuffle(a, b, high), cd = __builtin_shuffle(c, d, low), CD = __builtin_shuffle(c, d, high);
-  const Vector4 turned[4] = {__builtin_shuffle(ab, cd, first), __builtin_shuffle(ab, cd, second), __builtin_shuffle(AB, CD, first), __builtin_shuffle(AB, CD, second)};
+  const Vector4 ab = VERLET_SHUFFLE(a, b, 0, 4, 1, 5), AB = VERLET_SHUFFLE(a, b, 2, 6, 3, 7);
+  const Vector4 cd = VERLET_SHUFFLE(c, d, 0, 4, 1, 5), CD = VERLET_SHUFFLE(c, d, 2, 6, 3, 7);
+  const Vector4 turned[4] = {VERLET_SHUFFLE(ab, cd, 0, 1, 4, 5), VERLET_SHUFFLE(ab, cd, 2, 3, 6, 7), VERLET_SHUFFLE(AB, CD, 0, 1, 4, 5),
+                             VERLET_SHUFFLE(AB, CD, 2, 3, 6, 7)};
 #pragma GCC unroll 4
   for (int i = 0; i < 4; i++) std::memcpy(panel + i * panelWidth, &turned[i], sizeof(Vector4));
 }

@@ -131,7 +131,8 @@ std::tuple<at::Tensor, at::Tensor> sample(const at::Tensor& logits, const at::Te
       for (float sum : sums) mass += sum;
       const double logMass = std::log(mass);
       int64_t chosen = -1;
-      if (t[row] > 0) {
+      // A row in which something is not a number has no order to sort by, and no mass to draw from.
+      if (t[row] > 0 && std::isfinite(mass)) {
         if ((topKs[row] > 0 && topKs[row] < vocabulary) || topPs[row] < 1 || minPs[row] > 0) {
           mass = truncate(e.data(), vocabulary, topKs[row], topPs[row], minPs[row], order);
           for (int64_t block = 0; block * sumBlock < vocabulary; block++)

@@ -1,8 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { totalmem } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { sourceDigest } from '../scripts/source-digest.mjs';
+import { cacheEnvironment } from './cpu-cache.js';
 import { type CpuSafety, findCpuSafety } from './cpu-safety.js';
 
 /** What `scripts/build.mjs` wrote down about the addon it made. */
@@ -61,7 +63,8 @@ function readBuildRecord(): BuildRecord {
 function prepareEnvironment(): CpuSafety {
   const folder = path.dirname(path.join(buildFolder, buildRecord.file));
   const safety = findCpuSafety(path.join(folder, 'verlet_probe'), buildRecord.version);
-  const names = Object.entries({ ...waiting(), ...safety.environment });
+  const kept = cacheEnvironment(process.constrainedMemory(), totalmem());
+  const names = Object.entries({ ...waiting(), ...kept, ...safety.environment });
   if (names.length === 0) return safety;
   const setter = path.join(folder, 'verlet_environment.node');
   // Without it the addon itself is missing too, and loading that says what to do.

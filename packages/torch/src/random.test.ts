@@ -198,6 +198,18 @@ describe('sampling', () => {
     });
   });
 
+  it('takes the likeliest number of a row in which something is none, whatever is asked for, and says so', () => {
+    const broken = Array.from({ length: 300 }, (_, k) => ((k * 7919) % 300) / 30);
+    const likeliest = broken.indexOf(Math.max(...broken));
+    for (let k = 1; k < 300; k += 3) if (k !== likeliest) broken[k] = Number.NaN;
+    for (const options of [{}, { topP: 0.9 }, { topK: 40 }, { topK: 40, topP: 0.9, minP: 0.01 }])
+      scope(() => {
+        const [tokens, logProbs] = draw(broken, 20, options);
+        expect(tokens.eq(likeliest).all().item()).toBe(1);
+        expect(logProbs.isnan().all().item()).toBe(1);
+      });
+  });
+
   it('takes 16-bit logits and survives rows of one possible token', () => {
     scope(() => {
       const [tokens] = draw([Number.NEGATIVE_INFINITY, 2, Number.NEGATIVE_INFINITY], 100, { topP: 0.5 });

@@ -109,6 +109,11 @@ describe('the packed decoder', () => {
       const { packed, layered } = decodeBoth(model, 16);
       expect(furthest(packed, layered)).toBeLessThan(5e-5);
       expect(furthest(packed, before)).toBeGreaterThan(0.01);
+      const { qkv_proj } = model.model.layers[0]!.self_attn;
+      qkv_proj.adapters[1]!.enabled = false;
+      const partly = decodeBoth(model, 16);
+      expect(furthest(partly.packed, partly.layered)).toBeLessThan(5e-5);
+      expect(furthest(partly.packed, packed)).toBeGreaterThan(1e-3);
       setAdapterEnabled(model, false);
       expect(furthest(decodeBoth(model, 16).packed, before)).toBe(0);
       model.dispose();

@@ -96,8 +96,11 @@ export class PackedDecoder {
   }
 }
 
+/** Adapters are added in by part, as the layers do: one may be on while its neighbour is off. */
 function pack(linear: PackedLinear): Tensor {
-  const merged = linear.adapters.some((adapter) => adapter?.enabled);
-  const weight = merged ? cat(linear.parts.map((_, part) => linear.mergedWeight(part))) : linear.weight.detach();
-  return aten.verlet_pack_weight(weight);
+  return scope(() => {
+    const isAdded = linear.adapters.map((adapter) => adapter?.enabled ?? false);
+    const parts = isAdded.map((added, part) => (added ? linear.mergedWeight(part) : linear.partWeight(part)));
+    return aten.verlet_pack_weight(isAdded.includes(true) ? cat(parts) : linear.weight.detach());
+  });
 }
