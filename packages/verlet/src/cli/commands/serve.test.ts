@@ -47,6 +47,9 @@ describe('verlet serve', () => {
   it.each([
     [['tiny', '--host', '0.0.0.0', '--port', '0'], 1, /refusing to listen on 0.0.0.0 without an API key/],
     [['tiny', '--port', 'eighty'], 2, /It must be a whole number/],
+    [['tiny', '--port', ''], 2, /It must be a whole number/],
+    [['tiny', '--port', '70000'], 2, /It must be at most 65535/],
+    [['tiny', '--max-num-seqs', '0.5'], 2, /It must be a whole number/],
     [['tiny', '--tool-call-parser', 'morse'], 2, /hermes/],
     [['tiny', '--gpu-memory-utilization', '1.5'], 2, /at most 1/],
     [[], 2, /missing required argument 'model'/],
