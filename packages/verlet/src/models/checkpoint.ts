@@ -45,8 +45,8 @@ export async function readConfigFile(folder: string): Promise<ModelConfig> {
 const foreignHeads = new Set(['lm_head', 'score', 'v_head', 'classifier']);
 
 /**
- * Copies a folder's weights into a module by name. All names and shapes are checked before the first is copied, so a folder
- * that does not fit leaves the module as it was. `rename` maps our name to the file's, or null to leave a weight as it is.
+ * Copies a folder's weights into a module by name. All names, shapes and dtypes are checked before the first is copied, so a
+ * folder that does not fit leaves the module as it was. `rename` maps our name to the file's, or null to leave a weight as it is.
  */
 export function loadWeights(
   module: nn.Module,
@@ -73,6 +73,10 @@ export function loadWeights(
         else if (reader.info(stored).shape.join() !== own.shape.join())
           wrong.push(
             `'${stored}' has shape [${reader.info(stored).shape.join(', ')}], config.json asks for [${own.shape.join(', ')}]`,
+          );
+        else if (reader.info(stored).dtype === null)
+          wrong.push(
+            `'${stored}' is ${reader.info(stored).stored}, which must be turned into bfloat16 or float32 first`,
           );
       }
       const problems = [

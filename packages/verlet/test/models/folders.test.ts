@@ -9,6 +9,7 @@ import {
   createCausalLM,
   loadCausalLM,
   loadRewardModel,
+  loadWeights,
   readConfigFile,
   readModelConfig,
   saveAdapter,
@@ -96,6 +97,22 @@ describe('folders that do not fit', () => {
   it('names weights of the wrong shape', async () => {
     const folder = await broken((weights) => weights.set('model.norm.weight', zeros([3])));
     await expect(loadCausalLM(folder)).rejects.toThrow(/'model\.norm\.weight' has shape \[3\], .* asks for \[16\]/);
+  });
+
+  it('names weights of a dtype that nothing here computes with, before it changes any', async () => {
+    const folder = await broken((weights) => weights.set('model.norm.weight', zeros([16], { dtype: 'uint8' })));
+    const file = path.join(folder, 'model.safetensors');
+    const bytes = await readFile(file);
+    const end = 8 + Number(bytes.readBigUInt64LE(0));
+    const header = Buffer.from(bytes.toString('utf8', 8, end).replace('"U8"', '"F8_E4M3"'));
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64LE(BigInt(header.length));
+    await writeFile(file, Buffer.concat([length, header, bytes.subarray(end)]));
+    const model = createCausalLM(await json(folder));
+    const before = model.headWeight.clone();
+    expect(() => loadWeights(model, folder)).toThrow(/'model\.norm\.weight' is F8_E4M3/);
+    expect(model.headWeight.equal(before)).toBe(true);
+    model.dispose();
   });
 
   it('names weights that it has no place for, as a bias would be lost in silence', async () => {
