@@ -42,6 +42,7 @@ at::Tensor plainLinear(const at::Tensor& x, const at::Tensor& weight, const std:
 
 // a [terms, rows]' times b [terms, columns]
 at::Tensor turnedProduct(const at::Tensor& a, const at::Tensor& b) {
+  TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(0) == b.size(0), "turned_product: two matrices of as many rows are wanted, not ", a.sizes(), " and ", b.sizes());
   const bool plain = product::isFast() && a.scalar_type() == at::kFloat && b.scalar_type() == at::kFloat && a.size(1) >= 16 && b.size(1) >= 16;
   if (!plain) return a.t().mm(b);
   auto left = a.contiguous(), right = b.contiguous();

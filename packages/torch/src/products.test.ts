@@ -50,6 +50,10 @@ describe('linear', () => {
     ).toBeLessThan(2e-3);
   });
 
+  it('refuses factors of different numbers of terms', () => {
+    expect(() => aten.verlet_turned_product(randn([20, 16]), randn([19, 16]))).toThrow(/as many rows/);
+  });
+
   it('reads slices and transposed weights as they lie, and keeps leading dimensions', () => {
     manualSeed(5);
     const x = randn([4, 30, 64]).narrow(2, 8, 40);
