@@ -81,11 +81,11 @@ function prepareEnvironment(): CpuSafety {
 /**
  * OpenMP's threads spin while they wait for one another, for milliseconds by default. On a machine that others use too, they then
  * take the cores from the very threads they wait for: a training step was seen to take ten times as long. Sleeping at once costs
- * as much on an idle machine. Ten thousand turns, some tens of microseconds, is good in both.
+ * as much on an idle machine. A hundred thousand turns, some tenths of a millisecond, is good in both.
  */
 function waiting(): Record<string, string> {
   const chosen = process.env.OMP_WAIT_POLICY ?? process.env.GOMP_SPINCOUNT;
-  return chosen === undefined ? { GOMP_SPINCOUNT: '10000' } : {};
+  return chosen === undefined ? { GOMP_SPINCOUNT: '100000' } : {};
 }
 
 function loadAddon(): Record<string, unknown> {
