@@ -24,8 +24,8 @@ export class SamplingParamsError extends Error {
   }
 }
 
-/** `maxTokens` absent means: as many as the context holds. */
-const DEFAULTS: CompleteSamplingParams = {
+/** What shapes the distribution that is sampled from, and the values that leave it as it is. */
+export const NEUTRAL_SAMPLING = {
   temperature: 1,
   topK: -1,
   topP: 1,
@@ -33,6 +33,11 @@ const DEFAULTS: CompleteSamplingParams = {
   repetitionPenalty: 1,
   presencePenalty: 0,
   frequencyPenalty: 0,
+} satisfies SamplingParams;
+
+/** `maxTokens` absent means: as many as the context holds. */
+const DEFAULTS: CompleteSamplingParams = {
+  ...NEUTRAL_SAMPLING,
   stopTokenIds: [],
   stop: [],
   ignoreEos: false,

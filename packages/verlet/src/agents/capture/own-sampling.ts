@@ -1,16 +1,6 @@
+import { NEUTRAL_SAMPLING } from '../../rollout/sampling-params.js';
 import type { SamplingParams } from '../../rollout/types.js';
 import { type AgentConfig, withoutUndefined } from '../types.js';
-
-/** What shapes the distribution that is sampled from, and the values that leave it as it is. */
-const NEUTRAL = {
-  temperature: 1,
-  topK: -1,
-  topP: 1,
-  minP: 0,
-  repetitionPenalty: 1,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-} satisfies SamplingParams;
 
 /**
  * What a program's own settings change about a call. In training they may end an answer early, but not choose another
@@ -22,8 +12,8 @@ export function ownSampling(
 ): { own: SamplingParams; isOverruled: boolean } {
   const own = withoutUndefined({ ...asked });
   if (programSampling === 'program') return { own, isOverruled: false };
-  const configured: SamplingParams = { ...NEUTRAL, ...sampling };
-  const shaping = Object.keys(NEUTRAL) as (keyof typeof NEUTRAL)[];
+  const configured: SamplingParams = { ...NEUTRAL_SAMPLING, ...sampling };
+  const shaping = Object.keys(NEUTRAL_SAMPLING) as (keyof typeof NEUTRAL_SAMPLING)[];
   const isOverruled = shaping.some((key) => own[key] !== undefined && own[key] !== configured[key]);
   for (const key of shaping) delete own[key];
   return { own, isOverruled };
