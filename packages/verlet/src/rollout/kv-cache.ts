@@ -20,8 +20,8 @@ export class KvCache {
     for (let layer = 0; layer < config.numLayers; layer++) {
       // The CPU's kernels never look at what was not written.
       const make = device === 'cpu' ? empty : zeros;
-      this.keys.push(make(keyShape, { dtype, device }).keep());
-      this.values.push(make(shape, { dtype, device }).keep());
+      this.keys.push(make(keyShape, { dtype, device }).heldBy(this));
+      this.values.push(make(shape, { dtype, device }).heldBy(this));
     }
   }
 

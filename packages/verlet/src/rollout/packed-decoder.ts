@@ -33,7 +33,7 @@ export class PackedDecoder {
     const { config } = model;
     const made = noGrad(() =>
       scope(() => {
-        const head = aten.verlet_pack_weight(model.headWeight).keep();
+        const head = aten.verlet_pack_weight(model.headWeight).heldBy(this);
         const none = zeros([0]);
         const layers = model.model.layers.flatMap(({ self_attn, mlp, input_layernorm, post_attention_layernorm }) =>
           [
@@ -46,7 +46,7 @@ export class PackedDecoder {
             post_attention_layernorm.weight.detach(),
             pack(mlp.gate_up_proj),
             pack(mlp.down_proj),
-          ].map((weight) => weight.keep()),
+          ].map((weight) => weight.heldBy(this)),
         );
         return { head, layers };
       }),
