@@ -91,6 +91,7 @@ TORCH_LIBRARY_FRAGMENT(verlet, library) {
   library.def("linear(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor");
   library.def("turned_product(Tensor a, Tensor b) -> Tensor");
   library.def("pack_weight(Tensor weight) -> Tensor");
+  library.def("has_fast_products() -> bool", [] { return product::isFast(); });
 }
 
 TORCH_LIBRARY_IMPL(verlet, CPU, library) {

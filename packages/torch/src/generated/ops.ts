@@ -4680,6 +4680,16 @@ export function verlet_pack_weight(weight: Tensor): Tensor {
 }
 let handle_verlet_pack_weight: number | undefined;
 
+/** `verlet::has_fast_products() -> bool` */
+export function verlet_has_fast_products(): boolean {
+  const handle = (handle_verlet_has_fast_products ??= resolve('verlet::has_fast_products'));
+  begin();
+  const provided = 0;
+
+  return callMany(handle, provided, 'b')[0] as boolean;
+}
+let handle_verlet_has_fast_products: number | undefined;
+
 /** `verlet::decode_step(Tensor ids, Tensor position, Tensor slot, Tensor sequence, Tensor table, Tensor wanted, Tensor[] keys, Tensor[] values, Tensor embedding, Tensor head, Tensor final_norm, Tensor[] layers, Tensor cos, Tensor sin, int heads, int wide, int[] windows, float eps) -> Tensor` */
 export function verlet_decode_step(ids: Tensor, position: Tensor, slot: Tensor, sequence: Tensor, table: Tensor, wanted: Tensor, keys: readonly Tensor[], values: readonly Tensor[], embedding: Tensor, head: Tensor, finalNorm: Tensor, layers: readonly Tensor[], cos: Tensor, sin: Tensor, heads: number, wide: number, windows: readonly number[], eps: number): Tensor {
   const handle = (handle_verlet_decode_step ??= resolve('verlet::decode_step'));
@@ -4706,3 +4716,65 @@ export function verlet_decode_step(ids: Tensor, position: Tensor, slot: Tensor, 
   return callTensor(handle, provided);
 }
 let handle_verlet_decode_step: number | undefined;
+
+/** `verlet::decoder_hidden(Tensor[] tape, Tensor row, Tensor final_norm, float eps) -> Tensor` */
+export function verlet_decoder_hidden(tape: readonly Tensor[], row: Tensor, finalNorm: Tensor, eps: number): Tensor {
+  const handle = (handle_verlet_decoder_hidden ??= resolve('verlet::decoder_hidden'));
+  begin();
+  const provided = 15;
+  putTensors(tape);
+  putTensor(row);
+  putTensor(finalNorm);
+  putNumber(eps);
+  return callTensor(handle, provided);
+}
+let handle_verlet_decoder_hidden: number | undefined;
+
+/** `verlet::decoder_forward(Tensor ids, Tensor position, int[] lengths, int[] prefixes, Tensor wanted, Tensor embedding, Tensor final_norm, Tensor[] layers, Tensor cos, Tensor sin, int heads, int kv_heads, int wide, int[] windows, float eps) -> (Tensor hidden, Tensor tape, Tensor index)` */
+export function verlet_decoder_forward(ids: Tensor, position: Tensor, lengths: readonly number[], prefixes: readonly number[], wanted: Tensor, embedding: Tensor, finalNorm: Tensor, layers: readonly Tensor[], cos: Tensor, sin: Tensor, heads: number, kvHeads: number, wide: number, windows: readonly number[], eps: number): [Tensor, Tensor, Tensor] {
+  const handle = (handle_verlet_decoder_forward ??= resolve('verlet::decoder_forward'));
+  begin();
+  const provided = 32767;
+  putTensor(ids);
+  putTensor(position);
+  putNumbers(lengths);
+  putNumbers(prefixes);
+  putTensor(wanted);
+  putTensor(embedding);
+  putTensor(finalNorm);
+  putTensors(layers);
+  putTensor(cos);
+  putTensor(sin);
+  putNumber(heads);
+  putNumber(kvHeads);
+  putNumber(wide);
+  putNumbers(windows);
+  putNumber(eps);
+  return callMany(handle, provided, 'TTT') as [Tensor, Tensor, Tensor];
+}
+let handle_verlet_decoder_forward: number | undefined;
+
+/** `verlet::decoder_backward(Tensor gradient, Tensor[] tape, Tensor index, Tensor position, int[] lengths, int[] prefixes, Tensor wanted, Tensor final_norm, Tensor[] layers, Tensor cos, Tensor sin, int heads, int kv_heads, int wide, int[] windows, float eps) -> Tensor[]` */
+export function verlet_decoder_backward(gradient: Tensor, tape: readonly Tensor[], index: Tensor, position: Tensor, lengths: readonly number[], prefixes: readonly number[], wanted: Tensor, finalNorm: Tensor, layers: readonly Tensor[], cos: Tensor, sin: Tensor, heads: number, kvHeads: number, wide: number, windows: readonly number[], eps: number): Tensor[] {
+  const handle = (handle_verlet_decoder_backward ??= resolve('verlet::decoder_backward'));
+  begin();
+  const provided = 65535;
+  putTensor(gradient);
+  putTensors(tape);
+  putTensor(index);
+  putTensor(position);
+  putNumbers(lengths);
+  putNumbers(prefixes);
+  putTensor(wanted);
+  putTensor(finalNorm);
+  putTensors(layers);
+  putTensor(cos);
+  putTensor(sin);
+  putNumber(heads);
+  putNumber(kvHeads);
+  putNumber(wide);
+  putNumbers(windows);
+  putNumber(eps);
+  return callMany(handle, provided, 'L')[0] as Tensor[];
+}
+let handle_verlet_decoder_backward: number | undefined;

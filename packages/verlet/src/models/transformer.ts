@@ -6,6 +6,7 @@ import { DecoderLayer, type KeptActivations, type ResidualState } from './decode
 import { PackedLinear } from './linear.js';
 import { type RecomputeChoice, recomputeAt } from './recompute.js';
 import { RopeTable } from './rope.js';
+import { canPassWhole, passWhole } from './whole-pass.js';
 
 export interface TransformerOptions extends nn.LayerOptions {}
 
@@ -62,6 +63,8 @@ export class Decoder extends nn.Module {
   /** A pass that can be walked back layer by layer; with `rows` its hidden states are those of these tokens only. */
   forwardForTraining(inputIds: Tensor, context: AttentionContext, options: TrainingOptions = {}): DecoderPass {
     this.rope.reserve(context.maxPosition);
+    if (canPassWhole(this, context, options))
+      return passWhole(this, inputIds, context, options.rows ?? aten.arange(inputIds.numel, 'int64'));
     const kept: KeptActivations[] = [];
     const [hidden, last] = noGrad(() => {
       let state: ResidualState = { added: null, residual: aten.embedding(this.embed_tokens.weight, inputIds) };
@@ -124,6 +127,8 @@ export class Decoder extends nn.Module {
 }
 
 export interface TrainingOptions {
+  /** Whether the whole pass runs in one native call; by default where it can and its threads would have equal shares. */
+  whole?: boolean;
   recompute?: RecomputeChoice;
   /** The only tokens whose hidden states are wanted, as many times as they stand there. */
   rows?: Tensor;

@@ -2,9 +2,10 @@
  * A small model laid out for generation on the CPU: one native call takes new tokens of all sequences through all layers. The
  * weights are copied into the order in which the products read them, with adapters added in, and copied anew when they change.
  */
-import { aten, cat, noGrad, scope, type Tensor, zeros } from '@verlet/torch';
+import { aten, cat, noGrad, scope, type Tensor } from '@verlet/torch';
 import type { PackedLinear } from '../models/linear.js';
 import type { CausalLM } from '../models/transformer.js';
+import { isPlainDecoder, layerWeights } from '../models/whole-pass.js';
 import type { KvCache } from './kv-cache.js';
 
 /** Beyond this the products are so large that what lies between them hardly counts, and the copy would. */
@@ -34,20 +35,7 @@ export class PackedDecoder {
     const made = noGrad(() =>
       scope(() => {
         const head = aten.verlet_pack_weight(model.headWeight).heldBy(this);
-        const none = zeros([0]);
-        const layers = model.model.layers.flatMap(({ self_attn, mlp, input_layernorm, post_attention_layernorm }) =>
-          [
-            input_layernorm.weight.detach(),
-            pack(self_attn.qkv_proj),
-            self_attn.qkv_proj.bias?.detach() ?? none,
-            self_attn.q_norm?.weight.detach() ?? none,
-            self_attn.k_norm?.weight.detach() ?? none,
-            pack(self_attn.o_proj),
-            post_attention_layernorm.weight.detach(),
-            pack(mlp.gate_up_proj),
-            pack(mlp.down_proj),
-          ].map((weight) => weight.heldBy(this)),
-        );
+        const layers = layerWeights(model.model, pack).map((weight) => weight.heldBy(this));
         return { head, layers };
       }),
     );
@@ -58,8 +46,7 @@ export class PackedDecoder {
 
   /** Null where the model must run layer by layer. */
   static of(model: CausalLM): PackedDecoder | null {
-    const { config } = model;
-    if (model.device !== 'cpu' || model.dtype !== 'float32' || config.outputBias || config.mlpBias) return null;
+    if (!isPlainDecoder(model.model)) return null;
     return model.parameterCount() * 4 <= mostBytes ? new PackedDecoder(model) : null;
   }
 

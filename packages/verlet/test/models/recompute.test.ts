@@ -17,7 +17,7 @@ const modes: readonly Recompute[] = ['none', 'selective', 'full'];
 /** Copies of the gradients that one pass leaves. */
 function gradients(model: CausalLM, rows: number[][], recompute: RecomputeChoice): Map<string, Tensor> {
   model.clearGradients();
-  trainingPass(model, rows, (logits) => logits.logsumexp(-1).sum(), { recompute });
+  trainingPass(model, rows, (logits) => logits.logsumexp(-1).sum(), { recompute, whole: false });
   const found = new Map<string, Tensor>();
   for (const [name, parameter] of model.namedParameters())
     if (parameter.gradient) found.set(name, parameter.gradient.clone().keep());
@@ -61,6 +61,7 @@ describe('rows that are wanted', () => {
           const index = nn.indexTensor(wanted);
           const pass = model.model.forwardForTraining(nn.indexTensor(ids), context, {
             recompute,
+            whole: false,
             ...(early ? { rows: index } : {}),
           });
           const hidden = (early ? pass.hidden : pass.hidden.indexSelect(0, index)).clone();
@@ -106,12 +107,12 @@ describe('what a pass keeps', () => {
         const context = new PackedAttention(lengths);
         const inputIds = nn.indexTensor(ids);
         const before = liveTensors();
-        const pass = model.model.forwardForTraining(inputIds, context, { recompute });
+        const pass = model.model.forwardForTraining(inputIds, context, { recompute, whole: false });
         const kept = liveTensors().bytes - before.bytes;
         pass.dispose();
         expect(liveTensors().count).toBe(before.count);
 
-        const again = model.model.forwardForTraining(inputIds, context, { recompute });
+        const again = model.model.forwardForTraining(inputIds, context, { recompute, whole: false });
         again.backward(again.hidden.clone());
         model.clearGradients();
         context.dispose();

@@ -1,0 +1,469 @@
+// A training pass of a small decoder on the CPU in two calls, there and back. A thread takes some of the sequences through all
+// layers by itself, as many rows at a time as its cache holds: nothing waits for anybody, and what passes between two products is
+// still near when the next one wants it. Gradients of the weights are summed by each thread and then over the threads, in order.
+#include <ATen/Parallel.h>
+#include <torch/library.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "decoder.h"
+#include "packed-heads.h"
+#include "swiglu.h"
+
+namespace {
+
+using decoder::Layer;
+using decoder::Model;
+using decoder::Tape;
+
+// Rows that pass through the products between two attentions together.
+constexpr int64_t chunkRows = 96;
+
+// Families of sequences that one thread carries at once.
+struct Unit {
+  packed::Sequences sequences;
+  std::vector<int64_t> tokens;  // of each row
+  int64_t base;                 // rows of the units before it
+  int64_t rows() const { return static_cast<int64_t>(tokens.size()); }
+};
+
+struct Plan {
+  std::vector<Unit> units;
+  std::vector<std::vector<int64_t>> ofThread;
+
+  explicit Plan(const packed::Sequences& sequences) {
+    const int64_t threads = at::get_num_threads();
+    std::vector<int64_t> tokens, lengths, prefixes;
+    int64_t base = 0;
+    const auto close = [&] {
+      if (tokens.empty()) return;
+      const auto rows = static_cast<int64_t>(tokens.size());
+      units.push_back({packed::Sequences(lengths, prefixes), std::move(tokens), base});
+      base += rows;
+      tokens.clear();
+      lengths.clear();
+      prefixes.clear();
+    };
+    for (const auto& family : sequences.families) {
+      const auto root = static_cast<int64_t>(lengths.size());
+      for (const int64_t s : family) {
+        const auto& own = sequences.all[s];
+        prefixes.push_back(s == family[0] ? -1 : root);
+        lengths.push_back(own.length);
+        for (int64_t t = 0; t < own.length; t++) tokens.push_back(own.start + t);
+      }
+      // Enough rows to fill the products. What is in a unit must not depend on the threads: the way back may have others.
+      if (static_cast<int64_t>(tokens.size()) >= 2 * chunkRows) close();
+    }
+    close();
+    // The largest first, each to the thread that has least to do.
+    std::vector<int64_t> order(units.size()), load(threads);
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return units[a].rows() > units[b].rows(); });
+    ofThread.resize(threads);
+    for (const int64_t unit : order) {
+      const auto least = std::min_element(load.begin(), load.end()) - load.begin();
+      ofThread[least].push_back(unit);
+      load[least] += units[unit].rows();
+    }
+  }
+};
+
+struct Tokens {
+  const int64_t* positions;
+  std::vector<char> isWanted;
+  bool anyWanted(const Unit& unit, int64_t first, int64_t rows) const {
+    return std::any_of(unit.tokens.begin() + first, unit.tokens.begin() + first + rows, [this](int64_t token) { return isWanted[token] != 0; });
+  }
+};
+
+packed::Heads headsOf(const Model& m, const Layer& layer) { return {m.heads, m.kvHeads, m.headDim, 1.0f / std::sqrt(static_cast<float>(m.headDim)), layer.window}; }
+
+struct Buffers {
+  std::vector<float> gradient, qkv, attended, deltas, logs;                             // of a unit's rows
+  std::vector<float> normed, toNormed, sum, given, gateUp, activated, raw, weighted, panels;  // of a chunk's
+  packed::Room room;
+};
+
+template <typename Body>
+void byChunk(int64_t rows, Body body) {
+  const int64_t pieces = std::max<int64_t>(1, (rows + chunkRows - 1) / chunkRows), each = (rows + pieces - 1) / pieces;
+  for (int64_t first = 0; first < rows; first += each) body(first, std::min(each, rows - first));
+}
+
+// Takes a unit's tokens there; their records stand one after the other.
+void forward(const Model& m, const Unit& unit, const Tokens& tokens, const int64_t* ids, const float* embedding, const Tape& tape, Buffers& b) {
+  const auto& at = tape.at;
+  const int64_t size = at.size, rows = unit.rows(), dim = m.headDim;
+  float* base = tape.row(unit.base);
+  decoder::grow(b.normed, chunkRows * m.hidden);
+  decoder::grow(b.activated, chunkRows * m.wide);
+  for (int64_t r = 0; r < rows; r++) std::memcpy(base + r * size + at.input, embedding + ids[unit.tokens[r]] * m.hidden, m.hidden * sizeof(float));
+  for (size_t l = 0; l < m.layers.size(); l++) {
+    const Layer& layer = m.layers[l];
+    const bool isLast = l + 1 == m.layers.size();
+    float *own = base + l * at.layer, *next = isLast ? base + at.last : own + at.layer + at.input;
+    byChunk(rows, [&](int64_t first, int64_t count) {
+      float* row = own + first * size;
+      decoder::norm(row + at.input, size, layer.inputNorm, count, m.hidden, m.eps, b.normed.data());
+      product::run({b.normed.data(), m.hidden, layer.qkv, count, m.hidden, m.qkvWidth(), row + at.qkv, size, layer.qkvBias, 0});
+      for (int64_t r = 0; r < count; r++) decoder::turn(m, layer, tokens.positions[unit.tokens[first + r]], row + r * size + at.qkv, row + r * size + at.raw);
+    });
+    const packed::Plane q{own + at.qkv, size, dim}, k{q.at(0, m.heads), size, dim}, v{k.at(0, m.kvHeads), size, dim};
+    const packed::Plane out{own + at.attended, size, dim}, logs{own + at.logs, size, 1};
+    const auto heads = headsOf(m, layer);
+    for (int64_t kvHead = 0; kvHead < m.kvHeads; kvHead++)
+      for (const auto& family : unit.sequences.families)
+        for (size_t n = 0; n < family.size(); n++) {
+          const auto& sequence = unit.sequences.all[family[n]];
+          if (n == 1) packed::layPrefix(heads, sequence, kvHead, k, v, b.room);
+          packed::forward(heads, sequence, kvHead, q, k, v, out, logs, b.room);
+        }
+    byChunk(rows, [&](int64_t first, int64_t count) {
+      if (isLast && !tokens.anyWanted(unit, first, count)) return;
+      float* row = own + first * size;
+      // The sums start from the residual, so they end as the residual with the layer's part added.
+      product::run({row + at.attended, size, layer.output, count, m.headWidth(), m.hidden, row + at.sum, size, row + at.input, size});
+      decoder::norm(row + at.sum, size, layer.postNorm, count, m.hidden, m.eps, b.normed.data());
+      product::run({b.normed.data(), m.hidden, layer.gateUp, count, m.hidden, 2 * m.wide, row + at.gateUp, size});
+      decoder::gate(row + at.gateUp, size, count, m.wide, b.activated.data());
+      product::run({b.activated.data(), m.wide, layer.down, count, m.wide, m.hidden, next + first * size, size, row + at.sum, size});
+    });
+  }
+}
+
+// Where the gradients of the weights lie that one thread sums. That of `down` is the other way round: so the narrow side is laid out.
+struct Sums {
+  struct Offsets {
+    int64_t inputNorm, qkv, qkvBias, qNorm, kNorm, output, postNorm, gateUp, down;
+  };
+  std::vector<Offsets> layers;
+  int64_t finalNorm, size = 0;
+  explicit Sums(const Model& m) {
+    const auto next = [this](int64_t width) { return std::exchange(size, size + width); };
+    for (const auto& layer : m.layers) {
+      Offsets at{};
+      at.inputNorm = next(m.hidden);
+      at.qkv = next(m.qkvWidth() * m.hidden);
+      at.qkvBias = next(layer.qkvBias ? m.qkvWidth() : 0);
+      at.qNorm = next(layer.qNorm ? m.headDim : 0);
+      at.kNorm = next(layer.kNorm ? m.headDim : 0);
+      at.output = next(m.hidden * m.headWidth());
+      at.postNorm = next(m.hidden);
+      at.gateUp = next(2 * m.wide * m.hidden);
+      at.down = next(m.wide * m.hidden);
+      layers.push_back(at);
+    }
+    finalNorm = next(m.hidden);
+  }
+};
+
+// Adds the gradient of x to `toX`, that of the weight to `toWeight`; `weighted` has room for a row.
+VERLET_CLONES void normBackward(const float* gradient, const float* x, const float* weight, int64_t rows, int64_t n, float eps, float* weighted, float* toX, float* toWeight) {
+  for (int64_t r = 0; r < rows; r++, gradient += n, x += n, toX += n) {
+    const float scale = 1.0f / __builtin_sqrtf(laneDot(x, x, n) / n + eps);
+    for (int64_t k = 0; k < n; k++) {
+      weighted[k] = gradient[k] * weight[k];
+      toWeight[k] += gradient[k] * x[k] * scale;
+    }
+    const float mean = laneDot(weighted, x, n) * scale * scale * scale / n;
+    for (int64_t k = 0; k < n; k++) toX[k] += weighted[k] * scale - x[k] * mean;
+  }
+}
+
+VERLET_CLONES void addRow(const float* x, int64_t n, float* y) {
+  for (int64_t k = 0; k < n; k++) y[k] += x[k];
+}
+
+VERLET_CLONES void headDots(const float* a, const float* b, int64_t heads, int64_t dim, float* dots) {
+  for (int64_t h = 0; h < heads; h++) dots[h] = laneDot(a + h * dim, b + h * dim, dim);
+}
+
+// Turns the gradients of one token's queries and keys back and, where they were normed, takes them behind the norm.
+VERLET_CLONES void turnBack(const Model& m, const Layer& layer, int64_t position, const float* raw, float* weighted, float* gradient, float* toQNorm, float* toKNorm) {
+  const int64_t dim = m.headDim, half = dim / 2;
+  const float *cos = m.cos + position * dim, *sin = m.sin + position * dim;
+  for (int64_t h = 0; h < m.turnedHeads(); h++) {
+    float* g = gradient + h * dim;
+    for (int64_t k = 0; k < half; k++) {
+      const float a = g[k], b = g[k + half];
+      g[k] = a * cos[k] + b * sin[k];
+      g[k + half] = b * cos[k] - a * sin[k];
+    }
+    if (!layer.qNorm) continue;
+    const float *x = raw + h * dim, *weight = h < m.heads ? layer.qNorm : layer.kNorm;
+    float* toWeight = h < m.heads ? toQNorm : toKNorm;
+    const float scale = 1.0f / __builtin_sqrtf(laneDot(x, x, dim) / dim + m.eps);
+    for (int64_t k = 0; k < dim; k++) {
+      weighted[k] = g[k] * weight[k];
+      toWeight[k] += g[k] * x[k] * scale;
+    }
+    const float mean = laneDot(weighted, x, dim) * scale * scale * scale / dim;
+    for (int64_t k = 0; k < dim; k++) g[k] = weighted[k] * scale - x[k] * mean;
+  }
+}
+
+struct Way {
+  const Tape& tape;
+  const int64_t* index;  // each token's record
+  const std::vector<std::vector<std::pair<int64_t, int64_t>>>& wanted;  // of each unit: row, and which of the gradients is its
+  const float* gradient;
+  const float* finalNorm;
+  float* toInput;
+};
+
+// Takes the gradients of a unit's tokens back.
+void backward(const Model& m, const Unit& unit, int64_t number, const Tokens& tokens, const Way& way, const Sums& places, float* sums, Buffers& b) {
+  const auto& at = way.tape.at;
+  const int64_t rows = unit.rows(), hidden = m.hidden, dim = m.headDim, qkvWidth = m.qkvWidth(), headWidth = m.headWidth();
+  decoder::grow(b.gradient, rows * hidden);
+  decoder::grow(b.qkv, rows * qkvWidth);
+  decoder::grow(b.attended, rows * headWidth);
+  decoder::grow(b.deltas, rows * m.heads);
+  decoder::grow(b.logs, rows * m.heads);
+  for (auto* room : {&b.normed, &b.toNormed, &b.sum}) decoder::grow(*room, chunkRows * hidden);
+  decoder::grow(b.given, chunkRows * headWidth);
+  decoder::grow(b.gateUp, chunkRows * 2 * m.wide);
+  decoder::grow(b.activated, chunkRows * m.wide);
+  decoder::grow(b.weighted, std::max(hidden, dim));
+  decoder::grow(b.panels, std::max(product::packedSize(chunkRows, hidden), product::packedSize(chunkRows, headWidth)));
+  const auto gather = [&](int64_t first, int64_t count, int64_t offset, int64_t width, float* to) {
+    for (int64_t r = 0; r < count; r++) std::memcpy(to + r * width, way.tape.row(way.index[unit.tokens[first + r]]) + offset, width * sizeof(float));
+  };
+  // sums [rows, columns] += a', the other matrix being in panels
+  const auto addOuter = [&](const std::vector<float>& a, int64_t aRows, const float* other, int64_t columns, int64_t count, float* to) {
+    product::packHere(other, count, columns, columns, 1, b.panels.data());
+    product::addOuterHere(a.data(), aRows, b.panels.data(), count, aRows, columns, to, columns);
+  };
+
+  // Behind the last norm: a token may be wanted many times.
+  std::fill_n(b.gradient.begin(), rows * hidden, 0.0f);
+  for (const auto& [row, which] : way.wanted[number]) addRow(way.gradient + which * hidden, hidden, b.gradient.data() + row * hidden);
+  byChunk(rows, [&](int64_t first, int64_t count) {
+    if (!tokens.anyWanted(unit, first, count)) return;
+    float* gradient = b.gradient.data() + first * hidden;
+    gather(first, count, at.last, hidden, b.sum.data());
+    std::memcpy(b.toNormed.data(), gradient, count * hidden * sizeof(float));
+    std::fill_n(gradient, count * hidden, 0.0f);
+    normBackward(b.toNormed.data(), b.sum.data(), way.finalNorm, count, hidden, m.eps, b.weighted.data(), gradient, sums + places.finalNorm);
+  });
+
+  for (int64_t l = static_cast<int64_t>(m.layers.size()) - 1; l >= 0; l--) {
+    const Layer& layer = m.layers[l];
+    const auto& place = places.layers[l];
+    const int64_t own = l * at.layer;
+    const bool isLast = l + 1 == static_cast<int64_t>(m.layers.size());
+    byChunk(rows, [&](int64_t first, int64_t count) {
+      float *gradient = b.gradient.data() + first * hidden, *attended = b.attended.data() + first * headWidth, *deltas = b.deltas.data() + first * m.heads;
+      if (isLast && !tokens.anyWanted(unit, first, count)) {
+        std::fill_n(attended, count * headWidth, 0.0f);
+        std::fill_n(deltas, count * m.heads, 0.0f);
+        return;
+      }
+      gather(first, count, own + at.gateUp, 2 * m.wide, b.gateUp.data());
+      gather(first, count, own + at.sum, hidden, b.sum.data());
+      gather(first, count, own + at.attended, headWidth, b.given.data());
+      product::run({gradient, hidden, layer.down, count, hidden, m.wide, b.activated.data(), m.wide});
+      // What SwiGLU gave takes the place of its gradient, and what it was given becomes its own gradient.
+      for (int64_t r = 0; r < count; r++) swiglu::exchangeRow(b.activated.data() + r * m.wide, b.gateUp.data() + 2 * r * m.wide, b.gateUp.data() + (2 * r + 1) * m.wide, m.wide);
+      addOuter(b.activated, m.wide, gradient, hidden, count, sums + place.down);
+      decoder::norm(b.sum.data(), hidden, layer.postNorm, count, hidden, m.eps, b.normed.data());
+      addOuter(b.gateUp, 2 * m.wide, b.normed.data(), hidden, count, sums + place.gateUp);
+      product::run({b.gateUp.data(), 2 * m.wide, layer.gateUp, count, 2 * m.wide, hidden, b.toNormed.data(), hidden});
+      normBackward(b.toNormed.data(), b.sum.data(), layer.postNorm, count, hidden, m.eps, b.weighted.data(), gradient, sums + place.postNorm);
+      product::packHere(b.given.data(), count, headWidth, headWidth, 1, b.panels.data());
+      product::addOuterHere(gradient, hidden, b.panels.data(), count, hidden, headWidth, sums + place.output, headWidth);
+      product::run({gradient, hidden, layer.output, count, hidden, headWidth, attended, headWidth});
+      for (int64_t r = 0; r < count; r++) headDots(attended + r * headWidth, b.given.data() + r * headWidth, m.heads, dim, deltas + r * m.heads);
+    });
+
+    gather(0, rows, own + at.qkv, qkvWidth, b.qkv.data());
+    gather(0, rows, own + at.logs, m.heads, b.logs.data());
+    const packed::Plane q{b.qkv.data(), qkvWidth, dim}, k{q.at(0, m.heads), qkvWidth, dim}, v{k.at(0, m.kvHeads), qkvWidth, dim};
+    const packed::Plane outer{b.attended.data(), headWidth, dim}, deltas{b.deltas.data(), m.heads, 1}, logs{b.logs.data(), m.heads, 1};
+    for (int64_t kvHead = 0; kvHead < m.kvHeads; kvHead++)
+      for (const auto& family : unit.sequences.families) packed::backward(headsOf(m, layer), unit.sequences, family, kvHead, q, k, v, outer, deltas, logs, q, k, v, b.room);
+
+    byChunk(rows, [&](int64_t first, int64_t count) {
+      float *gradient = b.gradient.data() + first * hidden, *qkv = b.qkv.data() + first * qkvWidth;
+      for (int64_t r = 0; r < count; r++) {
+        const int64_t token = unit.tokens[first + r];
+        turnBack(m, layer, tokens.positions[token], way.tape.row(way.index[token]) + own + at.raw, b.weighted.data(), qkv + r * qkvWidth, sums + place.qNorm, sums + place.kNorm);
+        if (layer.qkvBias) addRow(qkv + r * qkvWidth, qkvWidth, sums + place.qkvBias);
+      }
+      gather(first, count, own + at.input, hidden, b.sum.data());
+      decoder::norm(b.sum.data(), hidden, layer.inputNorm, count, hidden, m.eps, b.normed.data());
+      product::packHere(b.normed.data(), count, hidden, hidden, 1, b.panels.data());
+      product::addOuterHere(qkv, qkvWidth, b.panels.data(), count, qkvWidth, hidden, sums + place.qkv, hidden);
+      product::run({qkv, qkvWidth, layer.qkv, count, qkvWidth, hidden, b.toNormed.data(), hidden});
+      normBackward(b.toNormed.data(), b.sum.data(), layer.inputNorm, count, hidden, m.eps, b.weighted.data(), gradient, sums + place.inputNorm);
+    });
+  }
+  for (int64_t r = 0; r < rows; r++) std::memcpy(way.toInput + unit.tokens[r] * hidden, b.gradient.data() + r * hidden, hidden * sizeof(float));
+}
+
+// Kept from call to call.
+Buffers& buffers() {
+  static thread_local Buffers own;
+  return own;
+}
+
+void checkIndex(const char* name, const at::Tensor& x, int64_t count, int64_t limit, const char* what) {
+  TORCH_CHECK(x.scalar_type() == at::kLong && x.is_contiguous() && (count < 0 || x.numel() == count), name, ": ", what, " must be int64", count < 0 ? "" : ", one for each token");
+  const int64_t* values = x.const_data_ptr<int64_t>();
+  for (int64_t k = 0; k < x.numel(); k++) TORCH_CHECK(values[k] >= 0 && values[k] < limit, name, ": ", what, " ", values[k], " is outside of 0..", limit - 1);
+}
+
+Tokens tokensOf(const char* name, const at::Tensor& position, const at::Tensor& wanted, const Model& m, int64_t count) {
+  checkIndex(name, position, count, m.positions, "position");
+  checkIndex(name, wanted, -1, count, "wanted");
+  Tokens tokens{position.const_data_ptr<int64_t>(), std::vector<char>(count)};
+  for (int64_t k = 0; k < wanted.numel(); k++) tokens.isWanted[wanted.const_data_ptr<int64_t>()[k]] = 1;
+  return tokens;
+}
+
+// decoder_hidden(tape: pieces [rows, size], row [n] int64, norm [hidden], eps) -> what left the last layer, behind the last norm, [n, hidden]
+at::Tensor hiddenOf(at::TensorList tape, const at::Tensor& row, const at::Tensor& finalNorm, double eps) {
+  constexpr auto name = "decoder_hidden";
+  const int64_t hidden = finalNorm.numel(), padded = (hidden + 15) / 16 * 16;
+  const float* weight = decoder::floats(name, finalNorm, hidden, "the last norm");
+  TORCH_CHECK(!tape.empty() && tape[0].dim() == 2 && tape[0].size(0) > 0, name, ": there is no tape");
+  const int64_t perPiece = tape[0].size(0), size = tape[0].size(1);
+  std::vector<const float*> pieces;
+  for (const auto& piece : tape) pieces.push_back(decoder::floats(name, piece, perPiece * size, "a piece of the tape"));
+  TORCH_CHECK(size >= padded, name, ": the tape is too narrow");
+  checkIndex(name, row, -1, perPiece * static_cast<int64_t>(pieces.size()), "row");
+  auto out = at::empty({row.numel(), hidden}, finalNorm.options());
+  const int64_t* rows = row.const_data_ptr<int64_t>();
+  float* to = out.mutable_data_ptr<float>();
+  at::parallel_for(0, row.numel(), rowsPerThread(hidden), [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; n++)
+      decoder::norm(pieces[rows[n] / perPiece] + rows[n] % perPiece * size + size - padded, 0, weight, 1, hidden, static_cast<float>(eps), to + n * hidden);
+  });
+  return out;
+}
+
+// decoder_forward(ids, position [tokens] int64, lengths, prefixes: see packed_attention, wanted [n] int64: tokens whose hidden states
+//   are returned, embedding [vocabulary, hidden], final norm, layers, cos, sin, windows: see decoder.h, heads, kv heads, wide, eps)
+//   -> (hidden [n, hidden], tape [tokens, size], each token's row of it [tokens])
+std::tuple<at::Tensor, at::Tensor, at::Tensor> decoderForward(const at::Tensor& ids, const at::Tensor& position, at::IntArrayRef lengths, at::IntArrayRef prefixes,
+                                                              const at::Tensor& wanted, const at::Tensor& embedding, const at::Tensor& finalNorm, at::TensorList layers,
+                                                              const at::Tensor& cos, const at::Tensor& sin, int64_t heads, int64_t kvHeads, int64_t wide,
+                                                              at::IntArrayRef windows, double eps) {
+  constexpr auto name = "decoder_forward";
+  TORCH_CHECK(embedding.dim() == 2 && cos.dim() == 2, name, ": embedding and rotary tables must be matrices");
+  const Model m = decoder::read(name, {embedding.size(1), heads, kvHeads, cos.size(1), wide, static_cast<float>(eps)}, layers, cos, sin, windows, decoder::Direction::forward);
+  const float* table = decoder::floats(name, embedding, embedding.numel(), "the embedding");
+  const packed::Sequences sequences(lengths, prefixes);
+  checkIndex(name, ids, sequences.tokens, embedding.size(0), "token");
+  const Tokens tokens = tokensOf(name, position, wanted, m, sequences.tokens);
+  auto memory = at::empty({std::max<int64_t>(1, sequences.tokens), decoder::Record(m).size}, embedding.options());
+  const Tape tape(name, memory, m);
+  const Plan plan(sequences);
+  at::parallel_for(0, static_cast<int64_t>(plan.ofThread.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t thread = begin; thread < end; thread++)
+      for (const int64_t unit : plan.ofThread[thread]) forward(m, plan.units[unit], tokens, ids.const_data_ptr<int64_t>(), table, tape, buffers());
+  });
+  auto index = at::empty({sequences.tokens}, ids.options());
+  int64_t* rowOf = index.mutable_data_ptr<int64_t>();
+  for (const auto& unit : plan.units)
+    for (int64_t r = 0; r < unit.rows(); r++) rowOf[unit.tokens[r]] = unit.base + r;
+  return {hiddenOf(memory, index.index_select(0, wanted), finalNorm, eps), memory, index};
+}
+
+VERLET_CLONES void addUp(const std::vector<std::vector<float>>& sums, int64_t first, int64_t count, float* to) {
+  for (int64_t k = 0; k < count; k++) to[k] = sums[0][first + k];
+  for (size_t thread = 1; thread < sums.size(); thread++) {
+    const float* from = sums[thread].data() + first;
+    for (int64_t k = 0; k < count; k++) to[k] += from[k];
+  }
+}
+
+// decoder_backward(gradient of the hidden states [n, hidden], tape: pieces, index [tokens]: each token's row of it, ..., layers: in panels
+//   for products with the gradients of outputs) -> (gradient of the embedded tokens [tokens, hidden], then nine for each layer as they are
+//   given, empty where there is none, then that of the last norm)
+std::vector<at::Tensor> decoderBackward(const at::Tensor& gradient, at::TensorList tape, const at::Tensor& index, const at::Tensor& position, at::IntArrayRef lengths,
+                                        at::IntArrayRef prefixes, const at::Tensor& wanted, const at::Tensor& finalNorm, at::TensorList layers, const at::Tensor& cos,
+                                        const at::Tensor& sin, int64_t heads, int64_t kvHeads, int64_t wide, at::IntArrayRef windows, double eps) {
+  constexpr auto name = "decoder_backward";
+  TORCH_CHECK(cos.dim() == 2, name, ": the rotary tables must be matrices");
+  const int64_t hidden = finalNorm.numel();
+  const Model m = decoder::read(name, {hidden, heads, kvHeads, cos.size(1), wide, static_cast<float>(eps)}, layers, cos, sin, windows, decoder::Direction::backward);
+  const packed::Sequences sequences(lengths, prefixes);
+  const Tape records(name, tape, m);
+  checkIndex(name, index, sequences.tokens, records.rows(), "row of the tape");
+  const Tokens tokens = tokensOf(name, position, wanted, m, sequences.tokens);
+  const Plan plan(sequences);
+  const Sums places(m);
+  auto toInput = at::empty({sequences.tokens, hidden}, finalNorm.options());
+
+  std::vector<std::pair<int64_t, int64_t>> placeOf(sequences.tokens);
+  for (size_t u = 0; u < plan.units.size(); u++)
+    for (int64_t r = 0; r < plan.units[u].rows(); r++) placeOf[plan.units[u].tokens[r]] = {u, r};
+  std::vector<std::vector<std::pair<int64_t, int64_t>>> wantedOf(plan.units.size());
+  for (int64_t k = 0; k < wanted.numel(); k++) {
+    const auto [unit, row] = placeOf[wanted.const_data_ptr<int64_t>()[k]];
+    wantedOf[unit].push_back({row, k});
+  }
+  const Way way{records,
+                index.const_data_ptr<int64_t>(),
+                wantedOf,
+                decoder::floats(name, gradient, wanted.numel() * hidden, "the gradient"),
+                decoder::floats(name, finalNorm, hidden, "the last norm"),
+                toInput.mutable_data_ptr<float>()};
+  // Kept from call to call.
+  static thread_local std::vector<std::vector<float>> kept;
+  auto& sums = kept;
+  sums.resize(plan.ofThread.size());
+  at::parallel_for(0, static_cast<int64_t>(plan.ofThread.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t thread = begin; thread < end; thread++) {
+      sums[thread].assign(places.size, 0.0f);
+      for (const int64_t unit : plan.ofThread[thread]) backward(m, plan.units[unit], unit, tokens, way, places, sums[thread].data(), buffers());
+    }
+  });
+
+  std::vector<at::Tensor> results{toInput};
+  const auto take = [&](int64_t from, int64_t rows, int64_t columns) {
+    auto x = columns == 0 ? at::empty({rows}, finalNorm.options()) : at::empty({rows, columns}, finalNorm.options());
+    float* to = x.mutable_data_ptr<float>();
+    at::parallel_for(0, x.numel(), 65536, [&](int64_t begin, int64_t end) { addUp(sums, from + begin, end - begin, to + begin); });
+    results.push_back(x);
+  };
+  for (size_t l = 0; l < m.layers.size(); l++) {
+    const auto& at = places.layers[l];
+    take(at.inputNorm, hidden, 0);
+    take(at.qkv, m.qkvWidth(), hidden);
+    take(at.qkvBias, m.layers[l].qkvBias ? m.qkvWidth() : 0, 0);
+    take(at.qNorm, m.layers[l].qNorm ? m.headDim : 0, 0);
+    take(at.kNorm, m.layers[l].kNorm ? m.headDim : 0, 0);
+    take(at.output, hidden, m.headWidth());
+    take(at.postNorm, hidden, 0);
+    take(at.gateUp, 2 * wide, hidden);
+    take(at.down, wide, hidden);
+    results.back() = results.back().t().contiguous();
+  }
+  take(places.finalNorm, hidden, 0);
+  return results;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(verlet, library) {
+  library.def("decoder_hidden(Tensor[] tape, Tensor row, Tensor final_norm, float eps) -> Tensor");
+  library.def(
+      "decoder_forward(Tensor ids, Tensor position, int[] lengths, int[] prefixes, Tensor wanted, Tensor embedding, Tensor final_norm, Tensor[] layers, Tensor cos, Tensor sin, "
+      "int heads, int kv_heads, int wide, int[] windows, float eps) -> (Tensor hidden, Tensor tape, Tensor index)");
+  library.def(
+      "decoder_backward(Tensor gradient, Tensor[] tape, Tensor index, Tensor position, int[] lengths, int[] prefixes, Tensor wanted, Tensor final_norm, Tensor[] layers, Tensor cos, "
+      "Tensor sin, int heads, int kv_heads, int wide, int[] windows, float eps) -> Tensor[]");
+}
+
+TORCH_LIBRARY_IMPL(verlet, CPU, library) {
+  library.impl("decoder_hidden", hiddenOf);
+  library.impl("decoder_forward", decoderForward);
+  library.impl("decoder_backward", decoderBackward);
+}
