@@ -8,22 +8,17 @@
 #include <algorithm>
 #include <vector>
 
+#include "decoder.h"
 #include "paged-heads.h"
-#include "product.h"
 
 namespace {
 
-struct Layer {
-  const float *inputNorm, *qkv, *qkvBias, *qNorm, *kNorm, *output, *postNorm, *gateUp, *down;
-  float *keys, *values;
-  int64_t window;
-};
+using decoder::Layer;
 
-struct Model {
-  int64_t hidden, heads, kvHeads, headDim, wide, vocabulary;
-  float eps;
-  const float *cos, *sin, *embedding, *finalNorm, *head;
-  std::vector<Layer> layers;
+struct Model : decoder::Model {
+  int64_t vocabulary;
+  const float *embedding, *finalNorm, *head;
+  std::vector<float*> keys, values;  // of each layer
 };
 
 struct Batch {
@@ -32,49 +27,23 @@ struct Batch {
   int64_t tableWidth, blockSize;
   std::vector<int64_t> wanted;  // rows whose logits are asked for, in order
   float* logits;
+  // Where the activations of each row are written down, or null.
+  std::vector<float*> records;
+  void record(int64_t first, int64_t rows, int64_t offset, const std::vector<float>& values, int64_t width) const {
+    if (records.empty()) return;
+    for (int64_t r = 0; r < rows; r++)
+      if (records[first + r]) std::memcpy(records[first + r] + offset, values.data() + r * width, width * sizeof(float));
+  }
 };
 
-VERLET_CLONES void norm(const float* x, const float* weight, int64_t rows, int64_t n, float eps, float* y) {
-  for (int64_t r = 0; r < rows; r++, x += n, y += n) {
-    const float scale = 1.0f / __builtin_sqrtf(laneDot(x, x, n) / n + eps);
-    for (int64_t k = 0; k < n; k++) y[k] = x[k] * scale * weight[k];
-  }
-}
-
-VERLET_CLONES void gate(const float* x, int64_t rows, int64_t n, float* y) {
-  for (int64_t r = 0; r < rows; r++, x += 2 * n, y += n)
-    for (int64_t k = 0; k < n; k++) y[k] = x[k] / (1.0f + fastExp(-x[k])) * x[n + k];
-}
-
-VERLET_INLINE void rotate(float* x, const float* cos, const float* sin, int64_t half) {
-  for (int64_t k = 0; k < half; k++) {
-    const float a = x[k], b = x[k + half];
-    x[k] = a * cos[k] - b * sin[k];
-    x[k + half] = b * cos[k] + a * sin[k];
-  }
-}
-
-// Norms and turns queries and keys, stores keys and values, attends.
-VERLET_CLONES void attend(const Model& m, const Layer& layer, const Batch& batch, int64_t first, int64_t rows, float* qkv, float* scores, float* out) {
-  const int64_t dim = m.headDim, width = (m.heads + 2 * m.kvHeads) * dim;
+// Queries attend to what is stored of their sequences, keys and values of the rows themselves included.
+VERLET_CLONES void attend(const Model& m, int64_t l, const Batch& batch, int64_t first, int64_t rows, const float* qkv, float* scores, float* out, float* logs) {
+  const int64_t dim = m.headDim, width = m.qkvWidth(), window = m.layers[l].window;
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
   for (int64_t r = 0; r < rows; r++) {
-    float* row = qkv + r * width;
-    const int64_t position = batch.positions[first + r], last = position + 1;
-    for (int64_t h = 0; h < m.heads + m.kvHeads; h++) {
-      const float* weight = h < m.heads ? layer.qNorm : layer.kNorm;
-      float* x = row + h * dim;
-      if (weight) {
-        const float factor = 1.0f / __builtin_sqrtf(laneDot(x, x, dim) / dim + m.eps);
-        for (int64_t k = 0; k < dim; k++) x[k] = x[k] * factor * weight[k];
-      }
-      rotate(x, m.cos + position * dim, m.sin + position * dim, dim / 2);
-    }
-    const float *key = row + m.heads * dim, *value = key + m.kvHeads * dim;
-    paged::storeToken(key, value, batch.slots[first + r], batch.blockSize, m.kvHeads, dim, layer.keys, layer.values);
-    const paged::Cache cache{layer.keys, layer.values, batch.table + batch.sequences[first + r] * batch.tableWidth, batch.blockSize, m.kvHeads, dim};
-    const int64_t from = layer.window > 0 && last > layer.window ? last - layer.window : 0;
-    paged::attend(row, cache, m.heads, from, last, scale, scores, out + r * m.heads * dim);
+    const int64_t last = batch.positions[first + r] + 1, from = window > 0 && last > window ? last - window : 0;
+    const paged::Cache cache{m.keys[l], m.values[l], batch.table + batch.sequences[first + r] * batch.tableWidth, batch.blockSize, m.kvHeads, dim};
+    paged::attend(qkv + r * width, cache, m.heads, from, last, scale, scores, out + r * m.headWidth(), logs + r * m.heads);
   }
 }
 
@@ -82,37 +51,54 @@ VERLET_CLONES void attend(const Model& m, const Layer& layer, const Batch& batch
 constexpr int64_t mostRows = 64;
 
 struct Buffers {
-  std::vector<float> x, normed, qkv, attended, wide, gated, scores;
+  std::vector<float> x, normed, qkv, raw, attended, logs, wide, gated, scores;
   void fit(const Model& m, const Batch& batch, int64_t rows) {
-    const auto grow = [](std::vector<float>& room, int64_t size) { room.resize(std::max<size_t>(room.size(), size)); };
-    grow(x, rows * m.hidden);
-    grow(normed, rows * m.hidden);
-    grow(qkv, rows * (m.heads + 2 * m.kvHeads) * m.headDim);
-    grow(attended, rows * m.heads * m.headDim);
-    grow(wide, rows * 2 * m.wide);
-    grow(gated, rows * m.wide);
-    grow(scores, m.heads * batch.tableWidth * batch.blockSize);
+    decoder::grow(x, rows * m.hidden);
+    decoder::grow(normed, rows * m.hidden);
+    decoder::grow(qkv, rows * m.qkvWidth());
+    decoder::grow(raw, m.normsHeads() ? rows * m.turnedHeads() * m.headDim : 0);
+    decoder::grow(attended, rows * m.headWidth());
+    decoder::grow(logs, rows * m.heads);
+    decoder::grow(wide, rows * 2 * m.wide);
+    decoder::grow(gated, rows * m.wide);
+    decoder::grow(scores, m.heads * batch.tableWidth * batch.blockSize);
   }
 };
 
-void carry(const Model& m, const Batch& batch, int64_t first, int64_t rows, Buffers& b) {
-  const int64_t qkvWidth = (m.heads + 2 * m.kvHeads) * m.headDim, headWidth = m.heads * m.headDim;
+void carry(const Model& m, const Batch& batch, const decoder::Record& at, int64_t first, int64_t rows, Buffers& b) {
+  const int64_t rawWidth = m.normsHeads() ? m.turnedHeads() * m.headDim : 0;
   for (int64_t r = 0; r < rows; r++) std::memcpy(b.x.data() + r * m.hidden, m.embedding + batch.ids[first + r] * m.hidden, m.hidden * sizeof(float));
   auto times = [rows](const std::vector<float>& a, const float* panels, int64_t inner, int64_t columns, float* y, const float* start, int64_t startRow) {
     product::run({a.data(), inner, panels, rows, inner, columns, y, columns, start, startRow});
   };
-  for (const auto& layer : m.layers) {
-    norm(b.x.data(), layer.inputNorm, rows, m.hidden, m.eps, b.normed.data());
-    times(b.normed, layer.qkv, m.hidden, qkvWidth, b.qkv.data(), layer.qkvBias, 0);
-    attend(m, layer, batch, first, rows, b.qkv.data(), b.scores.data(), b.attended.data());
+  for (int64_t l = 0; l < static_cast<int64_t>(m.layers.size()); l++) {
+    const Layer& layer = m.layers[l];
+    const int64_t own = l * at.layer;
+    batch.record(first, rows, own + at.input, b.x, m.hidden);
+    decoder::norm(b.x.data(), m.hidden, layer.inputNorm, rows, m.hidden, m.eps, b.normed.data());
+    times(b.normed, layer.qkv, m.hidden, m.qkvWidth(), b.qkv.data(), layer.qkvBias, 0);
+    for (int64_t r = 0; r < rows; r++) {
+      float* row = b.qkv.data() + r * m.qkvWidth();
+      decoder::turn(m, layer, batch.positions[first + r], row, b.raw.data() + r * rawWidth);
+      const float* key = row + m.headWidth();
+      paged::storeToken(key, key + m.kvHeads * m.headDim, batch.slots[first + r], batch.blockSize, m.kvHeads, m.headDim, m.keys[l], m.values[l]);
+    }
+    batch.record(first, rows, own + at.qkv, b.qkv, m.qkvWidth());
+    batch.record(first, rows, own + at.raw, b.raw, rawWidth);
+    attend(m, l, batch, first, rows, b.qkv.data(), b.scores.data(), b.attended.data(), b.logs.data());
+    batch.record(first, rows, own + at.attended, b.attended, m.headWidth());
+    batch.record(first, rows, own + at.logs, b.logs, m.heads);
     // The sums start from the residual, so they end as the residual with the layer's part added.
-    times(b.attended, layer.output, headWidth, m.hidden, b.x.data(), b.x.data(), m.hidden);
-    norm(b.x.data(), layer.postNorm, rows, m.hidden, m.eps, b.normed.data());
+    times(b.attended, layer.output, m.headWidth(), m.hidden, b.x.data(), b.x.data(), m.hidden);
+    batch.record(first, rows, own + at.sum, b.x, m.hidden);
+    decoder::norm(b.x.data(), m.hidden, layer.postNorm, rows, m.hidden, m.eps, b.normed.data());
     times(b.normed, layer.gateUp, m.hidden, 2 * m.wide, b.wide.data(), nullptr, 0);
-    gate(b.wide.data(), rows, m.wide, b.gated.data());
+    batch.record(first, rows, own + at.gateUp, b.wide, 2 * m.wide);
+    decoder::gate(b.wide.data(), 2 * m.wide, rows, m.wide, b.gated.data());
     times(b.gated, layer.down, m.wide, m.hidden, b.x.data(), b.x.data(), m.hidden);
   }
-  norm(b.x.data(), m.finalNorm, rows, m.hidden, m.eps, b.normed.data());
+  batch.record(first, rows, at.last, b.x, m.hidden);
+  decoder::norm(b.x.data(), m.hidden, m.finalNorm, rows, m.hidden, m.eps, b.normed.data());
   const auto from = std::lower_bound(batch.wanted.begin(), batch.wanted.end(), first), to = std::lower_bound(from, batch.wanted.end(), first + rows);
   const int64_t count = to - from;
   for (int64_t k = 0; k < count; k++)
@@ -121,30 +107,19 @@ void carry(const Model& m, const Batch& batch, int64_t first, int64_t rows, Buff
   product::run({b.normed.data(), m.hidden, m.head, count, m.hidden, m.vocabulary, logits, m.vocabulary});
 }
 
-const float* floats(const at::Tensor& x, int64_t numel, const char* name) {
-  TORCH_CHECK(x.scalar_type() == at::kFloat && x.is_contiguous() && x.numel() == numel, "decode_step: ", name, " must be ", numel, " contiguous float32 values, it is ",
-              x.scalar_type(), " ", x.sizes());
-  return x.const_data_ptr<float>();
-}
-
-// None where there are no values.
-const float* optional(const at::Tensor& x, int64_t numel, const char* name) { return x.numel() == 0 ? nullptr : floats(x, numel, name); }
-
-constexpr int64_t tensorsPerLayer = 9;
-
 // decode_step(ids, position, slot [rows] int64, sequence [rows] int32: row of the table; tokens of a sequence stand together and in
 //   order, table [sequences, blocks] int32, wanted [n] int64: rows whose logits are returned, ascending, keys (per layer, [blocks, kvHeads, dim, size]), values
-//   (per layer, [blocks, size, kvHeads, dim]), embedding [vocabulary, hidden], head (packed), final norm, layers: nine of each
-//   (input norm, qkv packed, qkv bias or nothing, q norm or nothing, k norm or nothing, o packed, post norm, gate and up packed,
-//   down packed), cos, sin [positions, dim], heads, wide, windows (per layer, 0: none), eps) -> logits [n, vocabulary]
+//   (per layer, [blocks, size, kvHeads, dim]), embedding [vocabulary, hidden], head (packed), final norm, layers, cos, sin, windows: see
+//   decoder.h, heads, wide, eps, tape: pieces of records or none, record [rows] int64: each row's in the tape, -1: none)
+//   -> logits [n, vocabulary]
 at::Tensor decodeStep(const at::Tensor& ids, const at::Tensor& position, const at::Tensor& slot, const at::Tensor& sequence, const at::Tensor& table, const at::Tensor& wanted,
                       at::TensorList keys, at::TensorList values,
                       const at::Tensor& embedding, const at::Tensor& head, const at::Tensor& finalNorm, at::TensorList layers, const at::Tensor& cos,
-                      const at::Tensor& sin, int64_t heads, int64_t wide, at::IntArrayRef windows, double eps) {
+                      const at::Tensor& sin, int64_t heads, int64_t wide, at::IntArrayRef windows, double eps, at::TensorList tape, const std::optional<at::Tensor>& record) {
+  constexpr auto name = "decode_step";
   const auto depth = static_cast<int64_t>(keys.size()), rows = ids.numel();
-  TORCH_CHECK(depth > 0 && static_cast<int64_t>(values.size()) == depth && static_cast<int64_t>(windows.size()) == depth &&
-                  static_cast<int64_t>(layers.size()) == depth * tensorsPerLayer,
-              "decode_step: there must be keys, values, a window and nine weights for each layer");
+  TORCH_CHECK(depth > 0 && static_cast<int64_t>(values.size()) == depth && static_cast<int64_t>(windows.size()) == depth,
+              "decode_step: there must be keys, values and a window for each layer");
   for (const auto& x : {ids, position, slot})
     TORCH_CHECK(x.scalar_type() == at::kLong && x.is_contiguous() && x.numel() == rows, "decode_step: ids, position and slot must be int64, one for each row");
   TORCH_CHECK(sequence.scalar_type() == at::kInt && sequence.is_contiguous() && sequence.numel() == rows, "decode_step: sequence must be int32, one for each row");
@@ -152,29 +127,32 @@ at::Tensor decodeStep(const at::Tensor& ids, const at::Tensor& position, const a
   TORCH_CHECK(wanted.scalar_type() == at::kLong && wanted.is_contiguous(), "decode_step: wanted must be int64");
   TORCH_CHECK(embedding.dim() == 2 && values[0].dim() == 4, "decode_step: the embedding must be a matrix, the values [blocks, size, heads, dim]");
   const int64_t blocks = values[0].size(0), blockSize = values[0].size(1), kvHeads = values[0].size(2), dim = values[0].size(3);
-  Model m{embedding.size(1), heads, kvHeads, dim, wide, embedding.size(0), static_cast<float>(eps)};
-  TORCH_CHECK(heads % kvHeads == 0 && dim % 2 == 0, "decode_step: heads do not match the cache");
-  const int64_t positions = cos.size(0), qkvWidth = (heads + 2 * kvHeads) * dim;
-  m.cos = floats(cos, positions * dim, "cos");
-  m.sin = floats(sin, positions * dim, "sin");
-  m.embedding = floats(embedding, m.vocabulary * m.hidden, "the embedding");
-  m.finalNorm = floats(finalNorm, m.hidden, "the final norm");
-  m.head = floats(head, product::packedSize(m.hidden, m.vocabulary), "the head");
+  Model m{decoder::read(name, {embedding.size(1), heads, kvHeads, dim, wide, static_cast<float>(eps)}, layers, cos, sin, windows, decoder::Direction::forward),
+          embedding.size(0)};
+  m.embedding = decoder::floats(name, embedding, m.vocabulary * m.hidden, "the embedding");
+  m.finalNorm = decoder::floats(name, finalNorm, m.hidden, "the final norm");
+  m.head = decoder::floats(name, head, product::packedSize(m.hidden, m.vocabulary), "the head");
   for (int64_t k = 0; k < depth; k++) {
-    const auto* w = layers.begin() + k * tensorsPerLayer;
     const int64_t cells = blocks * blockSize * kvHeads * dim;
-    floats(keys[k], cells, "keys");
-    floats(values[k], cells, "values");
-    m.layers.push_back({floats(w[0], m.hidden, "a norm"), floats(w[1], product::packedSize(m.hidden, qkvWidth), "qkv"), optional(w[2], qkvWidth, "the bias of qkv"),
-                        optional(w[3], dim, "the norm of q"), optional(w[4], dim, "the norm of k"), floats(w[5], product::packedSize(heads * dim, m.hidden), "o"),
-                        floats(w[6], m.hidden, "a norm"), floats(w[7], product::packedSize(m.hidden, 2 * wide), "gate and up"),
-                        floats(w[8], product::packedSize(wide, m.hidden), "down"), keys[k].mutable_data_ptr<float>(), values[k].mutable_data_ptr<float>(), windows[k]});
+    decoder::floats(name, keys[k], cells, "keys");
+    decoder::floats(name, values[k], cells, "values");
+    m.keys.push_back(keys[k].mutable_data_ptr<float>());
+    m.values.push_back(values[k].mutable_data_ptr<float>());
   }
   auto logits = at::empty({wanted.numel(), m.vocabulary}, embedding.options());
   const int64_t* asked = wanted.const_data_ptr<int64_t>();
   Batch batch{ids.const_data_ptr<int64_t>(),      position.const_data_ptr<int64_t>(), slot.const_data_ptr<int64_t>(), sequence.const_data_ptr<int32_t>(),
               table.const_data_ptr<int32_t>(),    table.size(1),                      blockSize,                      {asked, asked + wanted.numel()},
               logits.mutable_data_ptr<float>()};
+  const decoder::Tape records(name, tape, m);
+  if (record) {
+    TORCH_CHECK(record->scalar_type() == at::kLong && record->is_contiguous() && record->numel() == rows, "decode_step: record must be int64, one for each row");
+    for (int64_t r = 0; r < rows; r++) {
+      const int64_t own = record->const_data_ptr<int64_t>()[r];
+      TORCH_CHECK(own < records.rows(), "decode_step: record ", own, " is behind the tape's end");
+      batch.records.push_back(own < 0 ? nullptr : records.row(own));
+    }
+  }
   for (size_t k = 0; k < batch.wanted.size(); k++)
     TORCH_CHECK(batch.wanted[k] >= 0 && batch.wanted[k] < rows && (k == 0 || batch.wanted[k] > batch.wanted[k - 1]), "decode_step: wanted must be ascending rows");
   // Where a sequence begins; its tokens are one thread's.
@@ -184,7 +162,7 @@ at::Tensor decodeStep(const at::Tensor& ids, const at::Tensor& position, const a
     TORCH_CHECK(batch.slots[r] >= 0 && batch.slots[r] < blocks * blockSize, "decode_step: slot ", batch.slots[r], " is outside the cache");
     TORCH_CHECK(batch.sequences[r] >= 0 && batch.sequences[r] < table.size(0), "decode_step: row ", r, " names a sequence that the table does not have");
     const int64_t last = batch.positions[r];
-    TORCH_CHECK(last >= 0 && last < positions && last < batch.tableWidth * blockSize, "decode_step: position ", last, " is outside the rotary table or the block table");
+    TORCH_CHECK(last >= 0 && last < m.positions && last < batch.tableWidth * blockSize, "decode_step: position ", last, " is outside the rotary table or the block table");
     if (r == 0 || batch.sequences[r] != batch.sequences[r - 1]) starts.push_back(r);
     if (r + 1 < rows && batch.sequences[r + 1] == batch.sequences[r]) {
       TORCH_CHECK(batch.positions[r + 1] == last + 1, "decode_step: tokens of a sequence must stand in order");
@@ -202,7 +180,7 @@ at::Tensor decodeStep(const at::Tensor& ids, const at::Tensor& position, const a
     // Kept from step to step.
     static thread_local Buffers buffers;
     buffers.fit(m, batch, each);
-    for (int64_t first = from; first < to; first += each) carry(m, batch, first, std::min(each, to - first), buffers);
+    for (int64_t first = from; first < to; first += each) carry(m, batch, records.at, first, std::min(each, to - first), buffers);
   });
   return logits;
 }
@@ -212,7 +190,7 @@ at::Tensor decodeStep(const at::Tensor& ids, const at::Tensor& position, const a
 TORCH_LIBRARY_FRAGMENT(verlet, library) {
   library.def(
       "decode_step(Tensor ids, Tensor position, Tensor slot, Tensor sequence, Tensor table, Tensor wanted, Tensor[] keys, Tensor[] values, Tensor embedding, Tensor head, Tensor final_norm, "
-      "Tensor[] layers, Tensor cos, Tensor sin, int heads, int wide, int[] windows, float eps) -> Tensor");
+      "Tensor[] layers, Tensor cos, Tensor sin, int heads, int wide, int[] windows, float eps, Tensor[] tape, Tensor? record) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(verlet, CPU, library) { library.impl("decode_step", decodeStep); }

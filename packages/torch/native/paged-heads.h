@@ -2,6 +2,7 @@
 // the scores of a block's keys are sums side by side, and no sum has to be folded. Values lie [blocks, size, kvHeads, dim].
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -88,8 +89,8 @@ VERLET_INLINE void mixAny(const float* weight, const float* values, int64_t row,
 }
 
 // All heads of one token; keys first..last are seen. Blocks are read whole, one after the other, as they lie in memory. `scores` has
-// room for `scoresOf`.
-VERLET_INLINE void attend(const float* query, const Cache& cache, int64_t heads, int64_t first, int64_t last, float scale, float* scores, float* out) {
+// room for `scoresOf`. `logs` takes the log of each head's normalizer.
+VERLET_INLINE void attend(const float* query, const Cache& cache, int64_t heads, int64_t first, int64_t last, float scale, float* scores, float* out, float* logs = nullptr) {
   const int64_t dim = cache.headDim, size = cache.blockSize, group = heads / cache.kvHeads, cells = size * cache.kvHeads * dim;
   const int64_t base = first / size, blocks = (last + size - 1) / size - base, width = blocks * size, from = first - base * size, to = last - base * size;
   for (int64_t block = 0; block < blocks; block++) {
@@ -100,7 +101,8 @@ VERLET_INLINE void attend(const float* query, const Cache& cache, int64_t heads,
     float* s = scores + h * width;
     const float largest = laneMax(s + from, to - from);
     for (int64_t j = from; j < to; j++) s[j] = fastExp((s[j] - largest) * scale);
-    const float inverse = 1.0f / laneSum(s + from, to - from);
+    const float sum = laneSum(s + from, to - from), inverse = 1.0f / sum;
+    if (logs) logs[h] = largest * scale + std::log(sum);
     for (int64_t j = from; j < to; j++) s[j] *= inverse;
     for (int64_t d = 0; d < dim; d++) out[h * dim + d] = 0;
   }

@@ -4690,11 +4690,11 @@ export function verlet_has_fast_products(): boolean {
 }
 let handle_verlet_has_fast_products: number | undefined;
 
-/** `verlet::decode_step(Tensor ids, Tensor position, Tensor slot, Tensor sequence, Tensor table, Tensor wanted, Tensor[] keys, Tensor[] values, Tensor embedding, Tensor head, Tensor final_norm, Tensor[] layers, Tensor cos, Tensor sin, int heads, int wide, int[] windows, float eps) -> Tensor` */
-export function verlet_decode_step(ids: Tensor, position: Tensor, slot: Tensor, sequence: Tensor, table: Tensor, wanted: Tensor, keys: readonly Tensor[], values: readonly Tensor[], embedding: Tensor, head: Tensor, finalNorm: Tensor, layers: readonly Tensor[], cos: Tensor, sin: Tensor, heads: number, wide: number, windows: readonly number[], eps: number): Tensor {
+/** `verlet::decode_step(Tensor ids, Tensor position, Tensor slot, Tensor sequence, Tensor table, Tensor wanted, Tensor[] keys, Tensor[] values, Tensor embedding, Tensor head, Tensor final_norm, Tensor[] layers, Tensor cos, Tensor sin, int heads, int wide, int[] windows, float eps, Tensor[] tape, Tensor? record) -> Tensor` */
+export function verlet_decode_step(ids: Tensor, position: Tensor, slot: Tensor, sequence: Tensor, table: Tensor, wanted: Tensor, keys: readonly Tensor[], values: readonly Tensor[], embedding: Tensor, head: Tensor, finalNorm: Tensor, layers: readonly Tensor[], cos: Tensor, sin: Tensor, heads: number, wide: number, windows: readonly number[], eps: number, tape: readonly Tensor[], record?: Tensor | null): Tensor {
   const handle = (handle_verlet_decode_step ??= resolve('verlet::decode_step'));
   begin();
-  const provided = 262143;
+  let provided = 524287;
   putTensor(ids);
   putTensor(position);
   putTensor(slot);
@@ -4713,6 +4713,11 @@ export function verlet_decode_step(ids: Tensor, position: Tensor, slot: Tensor, 
   putNumber(wide);
   putNumbers(windows);
   putNumber(eps);
+  putTensors(tape);
+  if (record !== undefined) {
+    provided += 524288;
+    putTensor(record);
+  }
   return callTensor(handle, provided);
 }
 let handle_verlet_decode_step: number | undefined;

@@ -5,6 +5,7 @@
 import { aten, getThreads, noGrad, scope, type Tensor, zeros } from '@verlet/torch';
 import type { AttentionContext } from './attention.js';
 import { PackedAttention } from './attention.js';
+import type { ModelConfig } from './config.js';
 import type { PackedLinear } from './linear.js';
 import { recomputeAt } from './recompute.js';
 import type { Decoder, DecoderPass, TrainingOptions } from './transformer.js';
@@ -23,20 +24,26 @@ export function isPlainDecoder({ config, options }: Decoder): boolean {
   );
 }
 
+/** Whether the decoder is one that is trained in native calls. */
+export function trainsWhole(decoder: Decoder): boolean {
+  const linears = decoder.layers.flatMap(linearsOf);
+  return (
+    isPlainDecoder(decoder) &&
+    linears.every(({ adapters }) => adapters.every((adapter) => !adapter?.enabled)) &&
+    4 * linears.reduce((sum, { weight }) => sum + weight.numel, 0) <= mostBytes &&
+    aten.verlet_has_fast_products()
+  );
+}
+
+/** Whether this pass of it is. */
 export function canPassWhole(
   decoder: Decoder,
   context: AttentionContext,
   { recompute, whole }: TrainingOptions,
 ): context is PackedAttention {
-  if (whole === false || !(context instanceof PackedAttention) || !isPlainDecoder(decoder)) return false;
+  if (whole === false || !(context instanceof PackedAttention) || !trainsWhole(decoder)) return false;
   if (decoder.layers.some((_, k) => recomputeAt(k, recompute) !== 'none')) return false;
-  const linears = decoder.layers.flatMap(linearsOf);
-  return (
-    linears.every(({ adapters }) => adapters.every((adapter) => !adapter?.enabled)) &&
-    4 * linears.reduce((sum, { weight }) => sum + weight.numel, 0) <= mostBytes &&
-    aten.verlet_has_fast_products() &&
-    (whole === true || isBalanced(context))
-  );
+  return whole === true || isBalanced(context);
 }
 
 const linearsOf = ({ self_attn, mlp }: Decoder['layers'][number]): PackedLinear[] => [
@@ -90,6 +97,48 @@ export interface Recorded {
   index: Tensor;
 }
 
+/** Numbers that the record of a token has, as the native side lays it out: parts begin at whole vectors. */
+export function recordWidth(config: ModelConfig): number {
+  const { hiddenSize, intermediateSize, numHeads, numKvHeads, headDim, numLayers, qkNorm } = config;
+  const padded = (width: number): number => Math.ceil(width / 16) * 16;
+  const layer = [
+    hiddenSize,
+    (numHeads + 2 * numKvHeads) * headDim,
+    qkNorm ? (numHeads + numKvHeads) * headDim : 0,
+    numHeads * headDim,
+    numHeads,
+    hiddenSize,
+    2 * intermediateSize,
+  ];
+  return numLayers * layer.reduce((sum, width) => sum + padded(width), 0) + padded(hiddenSize);
+}
+
+/** Hidden states behind the last norm. @param rows the tokens whose they are */
+export function recordedHidden(decoder: Decoder, { tape, index }: Recorded, rows: Tensor): Tensor {
+  return noGrad(() =>
+    scope(() =>
+      aten.verlet_decoder_hidden(
+        tape,
+        index.indexSelect(0, rows),
+        decoder.norm.weight.detach(),
+        decoder.config.rmsNormEps,
+      ),
+    ),
+  );
+}
+
+/** A pass that was made before: only the way back is left. Whoever recorded it keeps it. */
+export function resumePass(
+  decoder: Decoder,
+  inputIds: Tensor,
+  context: PackedAttention,
+  rows: Tensor,
+  recorded: Recorded,
+): DecoderPass {
+  decoder.reservePositions(context.maxPosition);
+  return wayBack(decoder, inputIds, context, rows, recordedHidden(decoder, recorded, rows), recorded, []);
+}
+
 export function passWhole(decoder: Decoder, inputIds: Tensor, context: PackedAttention, rows: Tensor): DecoderPass {
   const holder = {};
   const [hidden, tape, index] = noGrad(() =>
@@ -108,20 +157,20 @@ export function passWhole(decoder: Decoder, inputIds: Tensor, context: PackedAtt
     ),
   );
   for (const tensor of [hidden, tape, index]) tensor.heldBy(holder);
-  return wayBack(decoder, inputIds, context, rows, hidden, { tape: [tape], index }, holder);
+  return wayBack(decoder, inputIds, context, rows, hidden, { tape: [tape], index }, [hidden, tape, index], holder);
 }
 
-/** The way back from hidden states whose activations are there. */
-export function wayBack(
+/** `held` is freed with the pass; `holder` is what else keeps it. */
+function wayBack(
   decoder: Decoder,
   inputIds: Tensor,
   context: PackedAttention,
   rows: Tensor,
   hidden: Tensor,
   recorded: Recorded,
-  holder: object,
+  held: readonly Tensor[],
+  holder?: object,
 ): DecoderPass {
-  const held = [hidden, ...recorded.tape, recorded.index];
   const dispose = (): void => {
     void holder;
     for (const tensor of held) tensor.dispose();

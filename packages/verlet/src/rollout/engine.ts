@@ -6,6 +6,7 @@
 import { loadWeights } from '../models/checkpoint.js';
 import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { CausalLM } from '../models/transformer.js';
+import type { ActivationTape } from './activation-tape.js';
 import { BlockPool } from './blocks.js';
 import { cacheBudget } from './cache-budget.js';
 import { CudaRunner } from './cuda-runner.js';
@@ -39,6 +40,8 @@ export interface EngineOptions {
   seed?: number;
   /** Instead of the end tokens of model and tokenizer. */
   endTokenIds?: readonly number[];
+  /** Where the CPU's engine writes down what the layers compute, for a trainer that shares the weights. */
+  tape?: ActivationTape | null;
 }
 
 export class RequestError extends Error {
@@ -113,7 +116,7 @@ export class RolloutEngine implements Engine {
       makeRunner?.(numBlocks, blockSize, ends) ??
       (onCuda
         ? new CudaRunner(model, { numBlocks, blockSize, maxNumSeqs, maxModelLength, endTokens: ends })
-        : new EagerRunner(model, numBlocks, blockSize, ends));
+        : new EagerRunner(model, numBlocks, blockSize, ends, options.tape));
     this.runner.allocate();
   }
 
@@ -247,6 +250,7 @@ export class RolloutEngine implements Engine {
   }
 
   private retire(sequence: Sequence, how: 'stop' | 'length', reason: number | string | null = null): void {
+    this.runner.completed?.(sequence);
     this.scheduler.remove(sequence);
     this.finish(sequence, how, reason);
   }

@@ -1,6 +1,7 @@
 /** Runs the model for a schedule and samples. The CPU's; CUDA has its own with captured graphs. */
 import { aten, noGrad, scope, type Tensor, tensor } from '@verlet/torch';
 import type { CausalLM } from '../models/transformer.js';
+import type { ActivationTape } from './activation-tape.js';
 import { CachedAttention, FreshAttention, KvCache } from './kv-cache.js';
 import { type DecodeBatch, PackedDecoder } from './packed-decoder.js';
 import { type Sampled, SamplingColumns, sampleTokens } from './sampler.js';
@@ -18,6 +19,8 @@ export interface ModelRunner {
   /** Starts a decode step without waiting for it. With `after`, every sequence's last token is what that step samples. */
   launch?(sequences: readonly Sequence[], after: LaunchedStep | null): LaunchedStep;
   copyBlocks(copies: readonly BlockCopy[]): void;
+  /** A sequence is complete and about to lose its blocks. */
+  completed?(sequence: Sequence): void;
   /** The model's weights are others now. */
   weightsChanged?(): void;
   /** Frees the cache; `allocate` makes it anew. */
@@ -46,6 +49,7 @@ export class EagerRunner implements ModelRunner {
     private readonly numBlocks: number,
     private readonly blockSize: number,
     private readonly endTokens: readonly number[],
+    private readonly tape: ActivationTape | null = null,
   ) {}
 
   allocate(): void {
@@ -58,15 +62,33 @@ export class EagerRunner implements ModelRunner {
     this.cache = null;
     this.columns?.dispose();
     this.columns = null;
-    this.weightsChanged();
+    this.packed?.dispose();
+    this.packed = undefined;
   }
 
   weightsChanged(): void {
     this.packed?.dispose();
     this.packed = undefined;
+    this.tape?.clear();
+  }
+
+  completed(sequence: Sequence): void {
+    this.tape?.remember(sequence.tokens, (position) => this.slot(sequence, position));
+  }
+
+  /** Where what is computed for these slots is written down; only the one-call decoder does so. */
+  private record(slots: ArrayLike<number>, inOneCall: boolean): DecodeBatch['record'] {
+    const { tape } = this;
+    if (!tape) return null;
+    const isOn = tape.isOn;
+    tape.isOn &&= inOneCall;
+    const record = tape.take(slots, this.numBlocks * this.blockSize);
+    tape.isOn = isOn;
+    return record;
   }
 
   copyBlocks(copies: readonly BlockCopy[]): void {
+    this.tape?.copyBlocks(copies, this.blockSize);
     noGrad(() => this.ready().copyBlocks(copies));
   }
 
@@ -132,6 +154,7 @@ export class EagerRunner implements ModelRunner {
       if (completes) last.push(tokens.length - 1);
     }
     const [ids, slots, wanted] = [this.long(tokens), this.long(places), this.long(last)];
+    const record = this.record(places, way === 'decoder');
     if (way === 'packed') {
       const context = new FreshAttention(
         this.ready(),
@@ -150,6 +173,7 @@ export class EagerRunner implements ModelRunner {
       sequences: tensor(Int32Array.from(rows)),
       table: this.table(jobs.map((job) => job.sequences[0]!)),
       wanted,
+      record,
     };
     return way === 'decoder' ? this.decoder()!.logits(batch, this.ready()) : this.layered(batch);
   }
@@ -175,8 +199,10 @@ export class EagerRunner implements ModelRunner {
         ];
         const table = this.table(sequences);
         const every = aten.arange(rows, 'int64');
-        const batch = { ids, positions, maxPosition, slots, sequences: every.to('int32'), table, wanted: every };
-        const logits = this.decoder()?.logits(batch, this.ready()) ?? this.layered(batch);
+        const decoder = this.decoder();
+        const record = this.record(words.subarray(2 * rows), decoder !== null);
+        const batch = { ids, positions, maxPosition, slots, sequences: every.to('int32'), table, wanted: every, record };
+        const logits = decoder?.logits(batch, this.ready()) ?? this.layered(batch);
         return sampleTokens(logits, sequences, this.endTokens, this.columnsOf(sequences));
       }),
     );

@@ -23,6 +23,8 @@ export interface DecodeBatch {
   table: Tensor;
   /** The tokens whose logits are asked for, ascending; int64. */
   wanted: Tensor;
+  /** Where the activations are written down, and in which rows there. */
+  record?: { pieces: readonly Tensor[]; rows: Tensor } | null;
 }
 
 export class PackedDecoder {
@@ -51,7 +53,8 @@ export class PackedDecoder {
   }
 
   /** [wanted, vocabulary]; keys and values of the tokens go into the cache on the way. */
-  logits({ ids, positions, maxPosition, slots, sequences, table, wanted }: DecodeBatch, cache: KvCache): Tensor {
+  logits(batch: DecodeBatch, cache: KvCache): Tensor {
+    const { ids, positions, maxPosition, slots, sequences, table, wanted, record } = batch;
     const { config, model: decoder } = this.model;
     decoder.reservePositions(maxPosition);
     const { cos, sin } = decoder.rotaryTables;
@@ -74,6 +77,8 @@ export class PackedDecoder {
       config.intermediateSize,
       this.windows,
       config.rmsNormEps,
+      record?.pieces ?? [],
+      record?.rows ?? null,
     );
   }
 

@@ -127,6 +127,8 @@ export const METRIC_SECTIONS: readonly MetricSection[] = [
     'perf/total_num_tokens': 'Prompt and response tokens of the step.',
     'perf/shared_prompt_tokens':
       'Prompt tokens of a mini-batch (on one rank) that the update did not compute, because another row of the micro-batch has the same prompt (actor_rollout_ref.model.share_prompts).',
+    'perf/recorded_tokens':
+      'Tokens of a mini-batch (on one rank) whose forward pass the update did not make, because sampling had made it with the same weights (actor_rollout_ref.rollout.keep_activations_gb).',
     'perf/time_per_step': 'Seconds of the step.',
     'perf/throughput': 'Tokens per second and rank.',
     'perf/mfu/{actor,critic}':

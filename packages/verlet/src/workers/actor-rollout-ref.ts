@@ -12,6 +12,7 @@ import { recomputePlan } from '../models/recompute.js';
 import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { CausalLM } from '../models/transformer.js';
 import { DataProto } from '../protocol/index.js';
+import { ActivationTape } from '../rollout/activation-tape.js';
 import type { Engine, SamplingParams } from '../rollout/types.js';
 import { ActorUpdater, topKDistillation } from './actor.js';
 import { adaptModel } from './adapters.js';
@@ -30,7 +31,7 @@ import { MetricList } from './metric-list.js';
 import { microBatches } from './micro-batches.js';
 import { configOf, openTokenizer, saveTokenizerChoice } from './model-source.js';
 import { acrossRanks, createOptimizer } from './optimizer-step.js';
-import { packOptions, rowSource, SHARED_TOKENS } from './packing.js';
+import { packOptions, RECORDED_TOKENS, rowSource, SHARED_TOKENS } from './packing.js';
 import { register } from './register.js';
 import { trajectoriesToBatch } from './rollout-batch.js';
 import { openRolloutEngine, samplesRemotely } from './rollout-engine.js';
@@ -64,6 +65,7 @@ export class ActorRolloutRefWorker {
   private updater!: ActorUpdater;
   private folder!: string;
   private agents!: AgentRollout;
+  private tape: ActivationTape | null = null;
   private readonly settings: PpoConfig['actor_rollout_ref'];
   private updates = 0;
 
@@ -105,12 +107,15 @@ export class ActorRolloutRefWorker {
       topKDistillation: topKDistillation(this.config),
     };
     this.updater = new ActorUpdater(this.model, this.optimizer, lossConfig as never, this.extensions.policyLoss);
+    const { keep_activations_gb: gigabytes } = this.settings.rollout;
+    if (!samplesRemotely(this.config)) this.tape = ActivationTape.of(this.model, gigabytes * 2 ** 30);
     this.engine = await openRolloutEngine({
       config: this.config,
       model: this.model,
       tokenizer: this.tokenizer,
       folder: this.folder,
       rank: this.context.rank,
+      tape: this.tape,
     });
     this.agents = await AgentRollout.open(this.config, this.engine, this.tokenizer, this.extensions);
   }
@@ -128,9 +133,11 @@ export class ActorRolloutRefWorker {
   async generateSequences(batch: DataProto): Promise<DataProto> {
     const { rollout } = this.settings;
     const rowIds = batch.column<number>('row_id');
+    const validate = batch.metaInfo.validate === true;
+    if (this.tape) this.tape.isOn = !validate;
     const { trajectories, metrics } = await this.agents.run(batch.column<AgentRow>('agent_row'), {
       sampling: batch.metaInfo.sampling as SamplingParams,
-      validate: batch.metaInfo.validate === true,
+      validate,
     });
     const output = trajectoriesToBatch(trajectories, {
       promptLength: rollout.prompt_length,
@@ -156,7 +163,7 @@ export class ActorRolloutRefWorker {
   }
 
   /** `role` says whose settings the passes have: rollout's for the policy, ref's for the reference. */
-  private score(model: CausalLM, batch: DataProto, role: 'rollout' | 'ref') {
+  private score(model: CausalLM, batch: DataProto, role: 'rollout' | 'ref', tape: ActivationTape | null = null) {
     const sizes = this.settings[role];
     const rows = Array.from({ length: batch.length }, (_, k) => k);
     const size = rowsPerPass(
@@ -175,17 +182,19 @@ export class ActorRolloutRefWorker {
       temperature: this.settings.rollout.temperature || 1,
       entropy: role === 'rollout',
       sumPiSquared: batch.metaInfo.sumPiSquared === true,
+      tape,
     });
   }
 
   async computeLogProb(batch: DataProto): Promise<DataProto> {
     const utilization = startUtilization(batch, { config: this.model.config, device: this.context.device, passes: 1 });
-    const { logProbs, entropy, sumPiSquared, sharedTokens } = this.score(this.model, batch, 'rollout');
+    const scores = this.score(this.model, batch, 'rollout', this.tape);
+    const { logProbs, entropy, sumPiSquared, sharedTokens, recordedTokens } = scores;
     const tensors: Record<string, Tensor> = { old_log_probs: logProbs, entropys: entropy! };
     if (sumPiSquared) tensors.sum_pi_squared = sumPiSquared;
     return DataProto.fromDict({
       tensors,
-      metaInfo: { metrics: { 'perf/mfu/actor_infer': utilization(sharedTokens) } },
+      metaInfo: { metrics: { 'perf/mfu/actor_infer': utilization(sharedTokens + recordedTokens) } },
     });
   }
 
@@ -220,11 +229,16 @@ export class ActorRolloutRefWorker {
           temperature: rollout.temperature || 1,
           recompute: recomputePlan(model, this.context.device),
           sharePrompts: model.share_prompts,
+          tape: this.tape,
           ...acrossRanks(this.context),
         });
+        // The weights are others now.
+        this.tape?.clear();
       }
     this.updates++;
-    metrics.add({ 'actor/lr': this.optimizer.lr, 'perf/mfu/actor': utilization(metrics.total(SHARED_TOKENS)) });
+    // Where sampling made the forward pass, two of three are left.
+    const notComputed = metrics.total(SHARED_TOKENS) + metrics.total(RECORDED_TOKENS) / 3;
+    metrics.add({ 'actor/lr': this.optimizer.lr, 'perf/mfu/actor': utilization(notComputed) });
     const start = performance.now();
     await this.agents.duringUpdate(() => this.engine.updateWeights());
     metrics.add({
@@ -268,6 +282,7 @@ export class ActorRolloutRefWorker {
     // A model that could not be loaded has left these undefined, and its own error is the one to be seen.
     await this.agents?.close();
     await this.engine?.close();
+    this.tape?.dispose();
     this.optimizer?.dispose();
     this.model?.dispose();
     this.reference?.dispose();

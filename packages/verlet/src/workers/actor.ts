@@ -17,8 +17,10 @@ import {
 import type { PpoConfig } from '../config/index.js';
 import { PackedAttention } from '../models/attention.js';
 import type { CausalLM } from '../models/transformer.js';
+import { canPassWhole, resumePass } from '../models/whole-pass.js';
 import type { DataProto } from '../protocol/index.js';
 import type { MetricList } from './metric-list.js';
+import { recordedRows } from './recorded-rows.js';
 import { globalCounts, NonFiniteError, takeStep, togetherOrNotAtAll, type UpdateOptions } from './optimizer-step.js';
 import {
   type PackedRows,
@@ -26,6 +28,7 @@ import {
   packOptions,
   packRows,
   type RowSource,
+  RECORDED_TOKENS,
   rowSource,
   SHARED_TOKENS,
   unpack,
@@ -95,10 +98,13 @@ export class ActorUpdater {
     const { model, config } = this;
     const packed = packRows(source, rows, packOptions(model, options.sharePrompts));
     const context = new PackedAttention(packed.lengths, model.device, packed.prefixes);
-    const pass = model.model.forwardForTraining(packed.inputIds, context, {
-      recompute: options.recompute,
-      rows: packed.predictors,
-    });
+    const { recompute } = options;
+    const recorded = canPassWhole(model.model, context, { recompute })
+      ? recordedRows(options.tape, source, packed)
+      : null;
+    const pass = recorded
+      ? resumePass(model.model, packed.inputIds, context, packed.predictors, recorded)
+      : model.model.forwardForTraining(packed.inputIds, context, { recompute, rows: packed.predictors });
     // Without a scoring pass before, this one is where entropy and the difference to the sampler can be seen.
     const isFirstPass = !batch.batch.has('old_log_probs');
     const useEntropy = config.entropy_coeff !== 0 || config.calculate_entropy || isFirstPass;
@@ -140,7 +146,11 @@ export class ActorUpdater {
     pass.backward(gradHidden);
     context.dispose();
     packed.dispose();
-    return { ...losses, [SHARED_TOKENS]: packed.sharedTokens };
+    return {
+      ...losses,
+      [SHARED_TOKENS]: packed.sharedTokens,
+      [RECORDED_TOKENS]: recorded ? packed.tokens : 0,
+    };
   }
 
   /** Per response token, [rows, responseWidth]; the gradient flows to `alternatives`. */

@@ -2,7 +2,9 @@
 import { nn, noGrad, scope, type Tensor, zeros } from '@verlet/torch';
 import { PackedAttention } from '../models/attention.js';
 import type { CausalLM } from '../models/transformer.js';
+import { recordedHidden } from '../models/whole-pass.js';
 import { type DataProto, shuffledRows } from '../protocol/index.js';
+import type { ActivationTape } from '../rollout/activation-tape.js';
 import {
   type PackedRows,
   packOptions,
@@ -12,6 +14,7 @@ import {
   sequenceLengths,
   unpack,
 } from './packing.js';
+import { recordedRows } from './recorded-rows.js';
 
 export interface ScoreOptions {
   /** Row indices of each micro-batch; together every row once. */
@@ -21,6 +24,8 @@ export interface ScoreOptions {
   sumPiSquared?: boolean;
   /** Compute a prompt that several rows of a micro-batch have once; so by default. */
   sharePrompts?: boolean;
+  /** Where rows may be found that were sampled with the model as it is now. */
+  tape?: ActivationTape | null;
 }
 
 export interface Scores {
@@ -30,6 +35,8 @@ export interface Scores {
   sumPiSquared: Tensor | null;
   /** Tokens that were not computed because rows share their prompts. */
   sharedTokens: number;
+  /** Tokens that were not computed because sampling had done so. */
+  recordedTokens: number;
 }
 
 /** Hidden states that predict the scored tokens of one micro-batch, and where those are. */
@@ -37,13 +44,15 @@ export function forwardRows(
   model: CausalLM,
   source: RowSource,
   rows: readonly number[],
-  options: { sharePrompts?: boolean } = {},
-): { packed: PackedRows; hidden: Tensor } {
+  options: { sharePrompts?: boolean; tape?: ActivationTape | null } = {},
+): { packed: PackedRows; hidden: Tensor; isRecorded: boolean } {
   const packed = packRows(source, rows, packOptions(model, options.sharePrompts));
+  const recorded = recordedRows(options.tape, source, packed);
+  if (recorded) return { packed, hidden: recordedHidden(model.model, recorded, packed.predictors), isRecorded: true };
   const context = new PackedAttention(packed.lengths, model.device, packed.prefixes);
   const hidden = noGrad(() => scope(() => model.model.forward(packed.inputIds, context, packed.predictors)));
   context.dispose();
-  return { packed, hidden };
+  return { packed, hidden, isRecorded: false };
 }
 
 /** Log-probabilities (and entropy) of the sampled tokens under the model as it is now. */
@@ -55,10 +64,11 @@ export function scoreBatch(model: CausalLM, batch: DataProto, options: ScoreOpti
     entropy: options.entropy ? made() : null,
     sumPiSquared: options.sumPiSquared ? made() : null,
     sharedTokens: 0,
+    recordedTokens: 0,
   };
   for (const rows of options.microBatches)
     scope(() => {
-      const { packed, hidden } = forwardRows(model, source, rows, options);
+      const { packed, hidden, isRecorded } = forwardRows(model, source, rows, options);
       const head = new nn.LogProbHead(hidden, model.headWeight, packed.targets, options);
       const index = nn.indexTensor(rows);
       const put = (target: Tensor | null, values: Tensor | null): void => {
@@ -66,6 +76,7 @@ export function scoreBatch(model: CausalLM, batch: DataProto, options: ScoreOpti
         values?.dispose();
       };
       scores.sharedTokens += packed.sharedTokens;
+      if (isRecorded) scores.recordedTokens += packed.tokens;
       put(scores.logProbs, head.result.logProbs);
       put(scores.entropy, head.result.entropy);
       put(scores.sumPiSquared, head.result.sumPiSquared);

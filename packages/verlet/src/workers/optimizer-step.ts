@@ -4,6 +4,7 @@ import { AdamW, clipGradNorm, lrSchedule, type nn, type Tensor, warmupSteps, zer
 import type { GlobalCounts } from '../algorithms/index.js';
 import { type PpoConfig, UserError } from '../config/index.js';
 import type { RecomputeChoice } from '../models/recompute.js';
+import type { ActivationTape } from '../rollout/activation-tape.js';
 import type { WorkerContext } from './context.js';
 import type { MetricList } from './metric-list.js';
 import type { RowSource } from './packing.js';
@@ -13,6 +14,8 @@ export interface UpdateOptions {
   recompute: RecomputeChoice;
   /** Compute a prompt that several rows of a micro-batch have once; so by default. */
   sharePrompts?: boolean;
+  /** Where rows may be found that were sampled with the weights as they are now. */
+  tape?: ActivationTape | null;
   /** Ranks that share this mini-batch. */
   dpSize: number;
   /** Sums a number over all ranks. */

@@ -102,12 +102,18 @@ export function packOptions(model: { device: string; config: ModelConfig }, shar
 /** The metric that says how many tokens a mini-batch saved; it goes by this name for actor and critic. */
 export const SHARED_TOKENS = 'perf/shared_prompt_tokens';
 
+/** The metric that says of how many tokens a mini-batch found the forward pass already made. */
+export const RECORDED_TOKENS = 'perf/recorded_tokens';
+
 export interface PackedRows {
   /** Tokens of all sequences, [tokens]. */
   inputIds: Tensor;
+  tokens: number;
   lengths: number[];
   /** For each sequence the number of the one that it goes on from, or -1; none when no prompt is shared. */
   prefixes: number[];
+  /** For each sequence the row it is of, and how many of the row's tokens stand before it. */
+  origins: { row: number; offset: number }[];
   /** Packed index of the hidden state that predicts each scored token, [scored]. The end of a shared prompt is there often. */
   predictors: Tensor;
   /** The scored tokens, [scored]. */
@@ -128,6 +134,7 @@ class Layout {
   readonly ids: number[] = [];
   readonly lengths: number[] = [];
   readonly prefixes: number[] = [];
+  readonly origins: { row: number; offset: number }[] = [];
   readonly predictors: number[] = [];
   readonly targets: number[] = [];
   readonly places: number[] = [];
@@ -156,6 +163,7 @@ class Layout {
     }
     this.lengths.push(ids.length - start);
     this.prefixes.push(prefix?.sequence ?? -1);
+    this.origins.push({ row, offset: prefix ? this.lengths[prefix.sequence]! : 0 });
   }
 }
 
@@ -196,8 +204,10 @@ export function packRows(source: RowSource, rows: readonly number[], options: Pa
   };
   return {
     ...packed,
+    tokens: layout.ids.length,
     lengths: layout.lengths,
     prefixes: groups.length > 0 ? layout.prefixes : [],
+    origins: layout.origins,
     batchPlaces: Int32Array.from(layout.batchPlaces),
     sharedTokens,
     rows,
@@ -224,6 +234,11 @@ function sharedGroups(source: RowSource, rows: readonly number[], longestShared:
   return [...byPrompt]
     .filter(([prompt, group]) => responses(group) > 1 && realTokens(source, prompt, 0, promptWidth) > 0)
     .map(([, group]) => group);
+}
+
+/** The tokens of a row without padding. */
+export function tokensOf({ inputIds, attentionMask, width }: RowSource, row: number): Int32Array {
+  return inputIds.subarray(row * width, (row + 1) * width).filter((_, k) => attentionMask[row * width + k] === 1);
 }
 
 /** Scored values [scored] back into [rows, responseWidth], zero elsewhere. */

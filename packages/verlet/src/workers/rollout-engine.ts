@@ -4,6 +4,7 @@ import { type PpoConfig, UserError } from '../config/index.js';
 import { saveCausalLM } from '../models/checkpoint.js';
 import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { CausalLM } from '../models/transformer.js';
+import type { ActivationTape } from '../rollout/activation-tape.js';
 import { RolloutEngine } from '../rollout/engine.js';
 import { HttpEngine } from '../rollout/http-engine.js';
 import type { Engine } from '../rollout/types.js';
@@ -15,6 +16,7 @@ export interface RolloutEngineParts {
   /** Where the model came from; its tokenizer files go along with new weights. */
   folder: string;
   rank: number;
+  tape: ActivationTape | null;
 }
 
 /** Whatever the engine is called: with an address it is a server (`http` is refused without one), else the built-in engine. */
@@ -35,6 +37,7 @@ export async function openRolloutEngine(parts: RolloutEngineParts): Promise<Engi
       gpuMemoryUtilization: rollout.gpu_memory_utilization,
       tokenizer,
       seed: rollout.seed,
+      tape: parts.tape,
     });
   const { server } = rollout;
   return HttpEngine.connect({

@@ -72,6 +72,12 @@ export const samplingFields = (defaults: { topK: number; topP: number }) => ({
     'sizes up to max_num_seqs are captured when they are first needed',
   ),
   free_cache_engine: field(flag, true, 'Free the KV cache while training.'),
+  keep_activations_gb: field(
+    nonNegative,
+    2,
+    'On the CPU, memory for what the layers of a small model compute while sampling: the update then needs no forward pass of its own. At most an eighth of the machine; 0 keeps nothing.',
+    NOT_IN_VERL,
+  ),
   max_num_batched_tokens: field(positiveInteger, 8192, 'Tokens prefilled in one engine step.'),
   max_model_len: field(
     optionalPositiveInteger,
