@@ -32,20 +32,9 @@ struct Batch {
   void record(int64_t first, int64_t rows, int64_t offset, const std::vector<float>& values, int64_t width) const {
     if (records.empty()) return;
     for (int64_t r = 0; r < rows; r++)
-      if (records[first + r]) std::memcpy(records[first + r] + offset, values.data() + r * width, width * sizeof(float));
+      if (records[first + r]) decoder::stream(values.data() + r * width, width, records[first + r] + offset);
   }
 };
-
-// Queries attend to what is stored of their sequences, keys and values of the rows themselves included.
-VERLET_CLONES void attend(const Model& m, int64_t l, const Batch& batch, int64_t first, int64_t rows, const float* qkv, float* scores, float* out, float* logs) {
-  const int64_t dim = m.headDim, width = m.qkvWidth(), window = m.layers[l].window;
-  const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
-  for (int64_t r = 0; r < rows; r++) {
-    const int64_t last = batch.positions[first + r] + 1, from = window > 0 && last > window ? last - window : 0;
-    const paged::Cache cache{m.keys[l], m.values[l], batch.table + batch.sequences[first + r] * batch.tableWidth, batch.blockSize, m.kvHeads, dim};
-    paged::attend(qkv + r * width, cache, m.heads, from, last, scale, scores, out + r * m.headWidth(), logs + r * m.heads);
-  }
-}
 
 // Rows that a thread carries at once: enough to be worth fetching the weights for, few enough to stay in its cache.
 constexpr int64_t mostRows = 64;
@@ -65,6 +54,36 @@ struct Buffers {
   }
 };
 
+// What the next row will read of the cache and this one does not is on its way while this one is worked on.
+VERLET_INLINE void fetchAhead(const Model& m, int64_t l, const Batch& batch, int64_t row) {
+  const int32_t *here = batch.table + batch.sequences[row] * batch.tableWidth, *next = batch.table + batch.sequences[row + 1] * batch.tableWidth;
+  const int64_t cells = batch.blockSize * m.kvHeads * m.headDim, last = batch.positions[row + 1] / batch.blockSize;
+  for (int64_t b = m.layers[l].window > 0 ? std::max<int64_t>(0, last - m.layers[l].window / batch.blockSize) : 0; b <= last; b++) {
+    if (next[b] == here[b]) continue;
+    const float *keys = m.keys[l] + next[b] * cells, *values = m.values[l] + next[b] * cells;
+    for (int64_t c = 0; c < cells; c += 16) {
+      __builtin_prefetch(keys + c, 0, 2);
+      __builtin_prefetch(values + c, 0, 2);
+    }
+  }
+}
+
+// Norms and turns queries and keys, stores keys and values, attends.
+VERLET_CLONES void attend(const Model& m, int64_t l, const Batch& batch, int64_t first, int64_t rows, Buffers& b) {
+  const Layer& layer = m.layers[l];
+  const int64_t dim = m.headDim;
+  const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
+  for (int64_t r = 0; r < rows; r++) {
+    const int64_t row = first + r, last = batch.positions[row] + 1, from = layer.window > 0 && last > layer.window ? last - layer.window : 0;
+    if (r + 1 < rows) fetchAhead(m, l, batch, row);
+    float *query = b.qkv.data() + r * m.qkvWidth(), *key = query + m.headWidth();
+    decoder::turn(m, layer, batch.positions[row], query, layer.qNorm ? b.raw.data() + r * m.turnedHeads() * dim : nullptr);
+    paged::storeToken(key, key + m.kvHeads * dim, batch.slots[row], batch.blockSize, m.kvHeads, dim, m.keys[l], m.values[l]);
+    const paged::Cache cache{m.keys[l], m.values[l], batch.table + batch.sequences[row] * batch.tableWidth, batch.blockSize, m.kvHeads, dim};
+    paged::attend(query, cache, m.heads, from, last, scale, b.scores.data(), b.attended.data() + r * m.headWidth(), b.logs.data() + r * m.heads);
+  }
+}
+
 void carry(const Model& m, const Batch& batch, const decoder::Record& at, int64_t first, int64_t rows, Buffers& b) {
   const int64_t rawWidth = m.normsHeads() ? m.turnedHeads() * m.headDim : 0;
   for (int64_t r = 0; r < rows; r++) std::memcpy(b.x.data() + r * m.hidden, m.embedding + batch.ids[first + r] * m.hidden, m.hidden * sizeof(float));
@@ -77,15 +96,9 @@ void carry(const Model& m, const Batch& batch, const decoder::Record& at, int64_
     batch.record(first, rows, own + at.input, b.x, m.hidden);
     decoder::norm(b.x.data(), m.hidden, layer.inputNorm, rows, m.hidden, m.eps, b.normed.data());
     times(b.normed, layer.qkv, m.hidden, m.qkvWidth(), b.qkv.data(), layer.qkvBias, 0);
-    for (int64_t r = 0; r < rows; r++) {
-      float* row = b.qkv.data() + r * m.qkvWidth();
-      decoder::turn(m, layer, batch.positions[first + r], row, b.raw.data() + r * rawWidth);
-      const float* key = row + m.headWidth();
-      paged::storeToken(key, key + m.kvHeads * m.headDim, batch.slots[first + r], batch.blockSize, m.kvHeads, m.headDim, m.keys[l], m.values[l]);
-    }
+    attend(m, l, batch, first, rows, b);
     batch.record(first, rows, own + at.qkv, b.qkv, m.qkvWidth());
     batch.record(first, rows, own + at.raw, b.raw, rawWidth);
-    attend(m, l, batch, first, rows, b.qkv.data(), b.scores.data(), b.attended.data(), b.logs.data());
     batch.record(first, rows, own + at.attended, b.attended, m.headWidth());
     batch.record(first, rows, own + at.logs, b.logs, m.heads);
     // The sums start from the residual, so they end as the residual with the layer's part added.
@@ -181,6 +194,7 @@ at::Tensor decodeStep(const at::Tensor& ids, const at::Tensor& position, const a
     static thread_local Buffers buffers;
     buffers.fit(m, batch, each);
     for (int64_t first = from; first < to; first += each) carry(m, batch, records.at, first, std::min(each, to - first), buffers);
+    if (!batch.records.empty()) decoder::streamed();
   });
   return logits;
 }

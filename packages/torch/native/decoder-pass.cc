@@ -89,6 +89,10 @@ struct Buffers {
   packed::Room room;
 };
 
+// Distance between rows that are also read column by column: an odd number of cache lines, else they crowd into a few of the cache's
+// sets and push each other out.
+int64_t spread(int64_t width) { return ((width + 15) / 16 | 1) * 16; }
+
 template <typename Body>
 void byChunk(int64_t rows, Body body) {
   const int64_t pieces = std::max<int64_t>(1, (rows + chunkRows - 1) / chunkRows), each = (rows + pieces - 1) / pieces;
@@ -220,24 +224,32 @@ struct Way {
 void backward(const Model& m, const Unit& unit, int64_t number, const Tokens& tokens, const Way& way, const Sums& places, float* sums, Buffers& b) {
   const auto& at = way.tape.at;
   const int64_t rows = unit.rows(), hidden = m.hidden, dim = m.headDim, qkvWidth = m.qkvWidth(), headWidth = m.headWidth();
+  const int64_t qkvRow = spread(qkvWidth), gateUpRow = spread(2 * m.wide), wideRow = spread(m.wide);
   decoder::grow(b.gradient, rows * hidden);
-  decoder::grow(b.qkv, rows * qkvWidth);
+  decoder::grow(b.qkv, rows * qkvRow);
   decoder::grow(b.attended, rows * headWidth);
   decoder::grow(b.deltas, rows * m.heads);
   decoder::grow(b.logs, rows * m.heads);
   for (auto* room : {&b.normed, &b.toNormed, &b.sum}) decoder::grow(*room, chunkRows * hidden);
   decoder::grow(b.given, chunkRows * headWidth);
-  decoder::grow(b.gateUp, chunkRows * 2 * m.wide);
-  decoder::grow(b.activated, chunkRows * m.wide);
+  decoder::grow(b.gateUp, chunkRows * gateUpRow);
+  decoder::grow(b.activated, chunkRows * wideRow);
   decoder::grow(b.weighted, std::max(hidden, dim));
   decoder::grow(b.panels, std::max(product::packedSize(chunkRows, hidden), product::packedSize(chunkRows, headWidth)));
-  const auto gather = [&](int64_t first, int64_t count, int64_t offset, int64_t width, float* to) {
-    for (int64_t r = 0; r < count; r++) std::memcpy(to + r * width, way.tape.row(way.index[unit.tokens[first + r]]) + offset, width * sizeof(float));
+  const auto gather = [&](int64_t first, int64_t count, int64_t offset, int64_t width, float* to, int64_t toRow = 0) {
+    for (int64_t r = 0; r < count; r++) std::memcpy(to + r * (toRow ? toRow : width), way.tape.row(way.index[unit.tokens[first + r]]) + offset, width * sizeof(float));
   };
-  // sums [rows, columns] += a', the other matrix being in panels
-  const auto addOuter = [&](const std::vector<float>& a, int64_t aRows, const float* other, int64_t columns, int64_t count, float* to) {
+  // The records of a chunk's rows are on their way while the one before is worked on.
+  const auto fetch = [&](int64_t first, int64_t offset, int64_t width) {
+    for (int64_t r = first; r < std::min(first + chunkRows, rows); r++) {
+      const float* from = way.tape.row(way.index[unit.tokens[r]]) + offset;
+      for (int64_t k = 0; k < width; k += 16) __builtin_prefetch(from + k, 0, 2);
+    }
+  };
+  // to [wide, columns] += a [count, wide]' times other [count, columns]
+  const auto addOuter = [&](const float* a, int64_t aRow, int64_t wide, const float* other, int64_t columns, int64_t count, float* to) {
     product::packHere(other, count, columns, columns, 1, b.panels.data());
-    product::addOuterHere(a.data(), aRows, b.panels.data(), count, aRows, columns, to, columns);
+    product::addOuterHere(a, aRow, b.panels.data(), count, wide, columns, to, columns);
   };
 
   // Behind the last norm: a token may be wanted many times.
@@ -264,42 +276,45 @@ void backward(const Model& m, const Unit& unit, int64_t number, const Tokens& to
         std::fill_n(deltas, count * m.heads, 0.0f);
         return;
       }
-      gather(first, count, own + at.gateUp, 2 * m.wide, b.gateUp.data());
+      gather(first, count, own + at.gateUp, 2 * m.wide, b.gateUp.data(), gateUpRow);
       gather(first, count, own + at.sum, hidden, b.sum.data());
       gather(first, count, own + at.attended, headWidth, b.given.data());
-      product::run({gradient, hidden, layer.down, count, hidden, m.wide, b.activated.data(), m.wide});
+      fetch(first + count, own + at.attended, at.layer - at.attended);
+      product::run({gradient, hidden, layer.down, count, hidden, m.wide, b.activated.data(), wideRow});
       // What SwiGLU gave takes the place of its gradient, and what it was given becomes its own gradient.
-      for (int64_t r = 0; r < count; r++) swiglu::exchangeRow(b.activated.data() + r * m.wide, b.gateUp.data() + 2 * r * m.wide, b.gateUp.data() + (2 * r + 1) * m.wide, m.wide);
-      addOuter(b.activated, m.wide, gradient, hidden, count, sums + place.down);
+      for (int64_t r = 0; r < count; r++) {
+        float* given = b.gateUp.data() + r * gateUpRow;
+        swiglu::exchangeRow(b.activated.data() + r * wideRow, given, given + m.wide, m.wide);
+      }
+      addOuter(b.activated.data(), wideRow, m.wide, gradient, hidden, count, sums + place.down);
       decoder::norm(b.sum.data(), hidden, layer.postNorm, count, hidden, m.eps, b.normed.data());
-      addOuter(b.gateUp, 2 * m.wide, b.normed.data(), hidden, count, sums + place.gateUp);
-      product::run({b.gateUp.data(), 2 * m.wide, layer.gateUp, count, 2 * m.wide, hidden, b.toNormed.data(), hidden});
+      addOuter(b.gateUp.data(), gateUpRow, 2 * m.wide, b.normed.data(), hidden, count, sums + place.gateUp);
+      product::run({b.gateUp.data(), gateUpRow, layer.gateUp, count, 2 * m.wide, hidden, b.toNormed.data(), hidden});
       normBackward(b.toNormed.data(), b.sum.data(), layer.postNorm, count, hidden, m.eps, b.weighted.data(), gradient, sums + place.postNorm);
-      product::packHere(b.given.data(), count, headWidth, headWidth, 1, b.panels.data());
-      product::addOuterHere(gradient, hidden, b.panels.data(), count, hidden, headWidth, sums + place.output, headWidth);
+      addOuter(gradient, hidden, hidden, b.given.data(), headWidth, count, sums + place.output);
       product::run({gradient, hidden, layer.output, count, hidden, headWidth, attended, headWidth});
       for (int64_t r = 0; r < count; r++) headDots(attended + r * headWidth, b.given.data() + r * headWidth, m.heads, dim, deltas + r * m.heads);
     });
 
-    gather(0, rows, own + at.qkv, qkvWidth, b.qkv.data());
+    gather(0, rows, own + at.qkv, qkvWidth, b.qkv.data(), qkvRow);
     gather(0, rows, own + at.logs, m.heads, b.logs.data());
-    const packed::Plane q{b.qkv.data(), qkvWidth, dim}, k{q.at(0, m.heads), qkvWidth, dim}, v{k.at(0, m.kvHeads), qkvWidth, dim};
+    const packed::Plane q{b.qkv.data(), qkvRow, dim}, k{q.at(0, m.heads), qkvRow, dim}, v{k.at(0, m.kvHeads), qkvRow, dim};
     const packed::Plane outer{b.attended.data(), headWidth, dim}, deltas{b.deltas.data(), m.heads, 1}, logs{b.logs.data(), m.heads, 1};
     for (int64_t kvHead = 0; kvHead < m.kvHeads; kvHead++)
       for (const auto& family : unit.sequences.families) packed::backward(headsOf(m, layer), unit.sequences, family, kvHead, q, k, v, outer, deltas, logs, q, k, v, b.room);
 
     byChunk(rows, [&](int64_t first, int64_t count) {
-      float *gradient = b.gradient.data() + first * hidden, *qkv = b.qkv.data() + first * qkvWidth;
+      float *gradient = b.gradient.data() + first * hidden, *qkv = b.qkv.data() + first * qkvRow;
       for (int64_t r = 0; r < count; r++) {
         const int64_t token = unit.tokens[first + r];
-        turnBack(m, layer, tokens.positions[token], way.tape.row(way.index[token]) + own + at.raw, b.weighted.data(), qkv + r * qkvWidth, sums + place.qNorm, sums + place.kNorm);
-        if (layer.qkvBias) addRow(qkv + r * qkvWidth, qkvWidth, sums + place.qkvBias);
+        turnBack(m, layer, tokens.positions[token], way.tape.row(way.index[token]) + own + at.raw, b.weighted.data(), qkv + r * qkvRow, sums + place.qNorm, sums + place.kNorm);
+        if (layer.qkvBias) addRow(qkv + r * qkvRow, qkvWidth, sums + place.qkvBias);
       }
       gather(first, count, own + at.input, hidden, b.sum.data());
+      if (l > 0 && first == 0) fetch(0, own - at.layer + at.attended, at.layer - at.attended);
       decoder::norm(b.sum.data(), hidden, layer.inputNorm, count, hidden, m.eps, b.normed.data());
-      product::packHere(b.normed.data(), count, hidden, hidden, 1, b.panels.data());
-      product::addOuterHere(qkv, qkvWidth, b.panels.data(), count, qkvWidth, hidden, sums + place.qkv, hidden);
-      product::run({qkv, qkvWidth, layer.qkv, count, qkvWidth, hidden, b.toNormed.data(), hidden});
+      addOuter(qkv, qkvRow, qkvWidth, b.normed.data(), hidden, count, sums + place.qkv);
+      product::run({qkv, qkvRow, layer.qkv, count, qkvWidth, hidden, b.toNormed.data(), hidden});
       normBackward(b.toNormed.data(), b.sum.data(), layer.inputNorm, count, hidden, m.eps, b.weighted.data(), gradient, sums + place.inputNorm);
     });
   }

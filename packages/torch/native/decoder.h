@@ -3,7 +3,11 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <cstring>
 #include <vector>
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
 
 #include "product.h"
 #include "vector-math.h"
@@ -85,6 +89,24 @@ void gate(const float* x, int64_t xRow, int64_t rows, int64_t n, float* y);
 
 // Norms (where there are weights) and turns the queries and keys of one token; `raw` takes them as they were before the norm.
 void turn(const Model& m, const Layer& layer, int64_t position, float* qkv, float* raw);
+
+// Copies to memory that is not read again soon, past the caches: what is in them stays. `to` begins at a whole vector.
+inline void stream(const float* from, int64_t count, float* to) {
+#ifdef __SSE2__
+  int64_t k = 0;
+  for (; k + 4 <= count; k += 4) _mm_stream_ps(to + k, _mm_loadu_ps(from + k));
+  for (; k < count; k++) to[k] = from[k];
+#else
+  std::memcpy(to, from, count * sizeof(float));
+#endif
+}
+
+// Before others read what was streamed.
+inline void streamed() {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
+}
 
 inline void grow(std::vector<float>& room, int64_t size) {
   if (static_cast<int64_t>(room.size()) < size) room.resize(size);
