@@ -121,12 +121,7 @@ void forward(const Model& m, const Unit& unit, const Tokens& tokens, const int64
     const packed::Plane out{own + at.attended, size, dim}, logs{own + at.logs, size, 1};
     const auto heads = headsOf(m, layer);
     for (int64_t kvHead = 0; kvHead < m.kvHeads; kvHead++)
-      for (const auto& family : unit.sequences.families)
-        for (size_t n = 0; n < family.size(); n++) {
-          const auto& sequence = unit.sequences.all[family[n]];
-          if (n == 1) packed::layPrefix(heads, sequence, kvHead, k, v, b.room);
-          packed::forward(heads, sequence, kvHead, q, k, v, out, logs, b.room);
-        }
+      for (const auto& family : unit.sequences.families) packed::forward(heads, unit.sequences, family, kvHead, q, k, v, out, logs, b.room);
     byChunk(rows, [&](int64_t first, int64_t count) {
       if (isLast && !tokens.anyWanted(unit, first, count)) return;
       float* row = own + first * size;

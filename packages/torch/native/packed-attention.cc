@@ -39,18 +39,21 @@ std::tuple<at::Tensor, at::Tensor> packedAttention(const at::Tensor& q, const at
   const auto shape = headsOf(q, k, v, scale, window, sequences);
   auto qs = rowsOf(q), ks = rowsOf(k), vs = rowsOf(v);
   auto output = at::empty({q.size(0), shape.heads, shape.dim}, q.options()), normalizers = at::empty({q.size(0), shape.heads, 1}, q.options());
+  std::vector<int64_t> byFamily, familyOf;
+  for (size_t f = 0; f < sequences.families.size(); f++)
+    for (const int64_t s : sequences.families[f]) {
+      byFamily.push_back(s);
+      familyOf.push_back(f);
+    }
   const int64_t count = sequences.all.size(), pieces = count * shape.kvHeads;
   at::parallel_for(0, pieces, piecesPerThread(sequences, shape, pieces), [&](int64_t begin, int64_t end) {
     static thread_local packed::Room room;
-    int64_t laid = -1;
-    for (int64_t work = begin; work < end; work++) {
-      const int64_t kvHead = work / count;
-      const auto& own = sequences.all[work % count];
-      // Answers to one prompt stand together.
-      const int64_t prefix = own.prefixLength > 0 ? kvHead * sequences.tokens + own.prefixStart : -1;
-      if (prefix != laid && prefix >= 0) packed::layPrefix(shape, own, kvHead, planeOf(ks), planeOf(vs), room);
-      if (prefix >= 0) laid = prefix;
-      packed::forward(shape, own, kvHead, planeOf(qs), planeOf(ks), planeOf(vs), planeOf(output), planeOf(normalizers), room);
+    for (int64_t work = begin; work < end;) {
+      const int64_t kvHead = work / count, from = work % count;
+      int64_t to = from + 1;
+      while (to < count && work + to - from < end && familyOf[to] == familyOf[from]) to++;
+      packed::forwardSome(shape, sequences, byFamily.data() + from, to - from, kvHead, planeOf(qs), planeOf(ks), planeOf(vs), planeOf(output), planeOf(normalizers), room);
+      work += to - from;
     }
   });
   return {output, normalizers.squeeze(2)};

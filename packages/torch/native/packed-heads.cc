@@ -1,6 +1,7 @@
 #include "packed-heads.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "product.h"
 #include "vector-math.h"
@@ -34,13 +35,11 @@ namespace {
 // Queries per block: its scores stay in the second-level cache, and keys behind the block's last query are hardly touched.
 constexpr int64_t blockRows = 48;
 
-// One block of queries of one head, and the keys it sees: the last ones of its prefix, then its own. Columns of the scores are
-// these keys in this order, which is the order of their positions.
+// One block of queries of one head, and the keys it sees. Columns of the scores are these keys, in the order of their positions.
 struct Span {
-  int64_t firstRow, rows, firstPrefixKey, prefixKeys, firstKey, ownKeys, begin;
-  int64_t keys() const { return prefixKeys + ownKeys; }
-  // Length of a row of scores, in whole vectors.
-  int64_t columns() const { return (keys() + 15) / 16 * 16; }
+  int64_t firstRow, rows, begin, keys;
+  // Length of a row of scores, in whole panels.
+  int64_t columns() const { return product::panelsOf(keys) * product::panelWidth; }
   // Keys that row r sees, as a range of columns.
   std::pair<int64_t, int64_t> seen(int64_t r, int64_t prefix, int64_t window) const {
     const int64_t query = prefix + firstRow + r;
@@ -51,10 +50,8 @@ struct Span {
 // A window that begins within a panel of keys takes the panel whole.
 Span spanOf(int64_t block, int64_t length, int64_t prefix, int64_t window) {
   const int64_t firstRow = block * blockRows, rows = std::min(blockRows, length - firstRow);
-  const int64_t wanted = window > 0 ? std::max<int64_t>(0, prefix + firstRow - window + 1) : 0;
-  const auto panelBegin = [](int64_t key) { return key / product::panelWidth * product::panelWidth; };
-  const int64_t firstPrefixKey = wanted < prefix ? panelBegin(wanted) : prefix, firstKey = wanted < prefix ? 0 : panelBegin(wanted - prefix);
-  return {firstRow, rows, firstPrefixKey, prefix - firstPrefixKey, firstKey, firstRow + rows - firstKey, firstPrefixKey + firstKey};
+  const int64_t wanted = window > 0 ? std::max<int64_t>(0, prefix + firstRow - window + 1) : 0, begin = wanted / product::panelWidth * product::panelWidth;
+  return {firstRow, rows, begin, prefix + firstRow + rows - begin};
 }
 
 // Rows are worked on whole, in vectors of sixteen: what is not seen is computed too and put aside, which is cheaper than ends.
@@ -97,85 +94,107 @@ struct Rows {
   int64_t stride;
 };
 
-// scores [rows, keys] = x (of the span's rows) times the seen keys (or values), transposed
-void againstKeys(const Rows& x, const Laid& prefix, const Laid& own, const Span& span, float* scores) {
-  const int64_t columns = span.columns(), dim = own.dim;
-  if (span.prefixKeys > 0)
-    product::run({x.data, x.stride, prefix.across.data() + span.firstPrefixKey * dim, span.rows, dim, span.prefixKeys, scores, columns});
-  product::run({x.data, x.stride, own.across.data() + span.firstKey * dim, span.rows, dim, span.ownKeys, scores + span.prefixKeys, columns});
+// scores [rows, keys] = x (of the span's rows) times the seen keys (or values), transposed. What is in the last panel behind the keys is
+// multiplied too; nobody looks at it.
+void againstKeys(const Rows& x, const Laid& keys, const Span& span, float* scores) {
+  const int64_t columns = span.columns();
+  product::run({x.data, x.stride, keys.across.data() + span.begin * keys.dim, span.rows, keys.dim, columns, scores, columns});
 }
 
 // out [rows, dim] = scores times the seen values (or keys)
-void mixRows(const float* scores, const Laid& prefix, const Laid& own, const Span& span, float* out, int64_t stride) {
-  const int64_t columns = span.columns(), dim = own.dim, width = product::panelWidth;
-  product::run({scores + span.prefixKeys, columns, own.along.data() + span.firstKey * width, span.rows, span.ownKeys, dim, out, stride, nullptr, 0, own.length});
-  if (span.prefixKeys > 0)
-    product::run({scores, columns, prefix.along.data() + span.firstPrefixKey * width, span.rows, span.prefixKeys, dim, out, stride, out, stride, prefix.length});
+void mixRows(const float* scores, const Laid& values, const Span& span, float* out, int64_t stride) {
+  product::run({scores, span.columns(), values.along.data() + span.begin * product::panelWidth, span.rows, span.keys, values.dim, out, stride, nullptr, 0, values.capacity});
 }
 
+// Gradients of keys are summed in rows of whole panels.
+int64_t gradientRow(int64_t dim) { return product::panelsOf(dim) * product::panelWidth; }
+
 // The gradient of the seen keys (or values) += scores, transposed, times x
-void addToKeys(const float* scores, const Rows& x, const Sequence& own, const Span& span, int64_t dim, Room& room, const Plane& gradient, int64_t head) {
-  const int64_t columns = span.columns();
+void addToKeys(const float* scores, const Rows& x, const Span& span, int64_t dim, Room& room, std::vector<float>& gradient) {
+  const int64_t row = gradientRow(dim);
   grow(room.rows, product::packedSize(span.rows, dim));
   product::packHere(x.data, span.rows, dim, x.stride, 1, room.rows.data());
-  product::addOuterHere(scores, columns, room.rows.data(), span.rows, span.prefixKeys, dim, gradient.at(own.prefixStart + span.firstPrefixKey, head), gradient.token);
-  product::addOuterHere(scores + span.prefixKeys, columns, room.rows.data(), span.rows, span.ownKeys, dim, gradient.at(own.start + span.firstKey, head), gradient.token);
+  product::addOuterHere(scores, span.columns(), room.rows.data(), span.rows, span.keys, row, gradient.data() + span.begin * row, row);
+}
+
+int64_t longestOf(const Sequences& sequences, const int64_t* some, int64_t count) {
+  int64_t longest = 0;
+  for (int64_t n = 0; n < count; n++) longest = std::max(longest, sequences.all[some[n]].prefixLength + sequences.all[some[n]].length);
+  return longest;
 }
 
 }  // namespace
 
-void Laid::lay(const Plane& x, int64_t head, int64_t start, int64_t count, int64_t headDim, bool isAcross, bool isAlong) {
+void Laid::prepare(int64_t headDim, int64_t keys, bool isAcross, bool isAlong) {
   dim = headDim;
-  length = count;
+  capacity = keys;
+  hasAcross = isAcross;
+  hasAlong = isAlong;
+  if (isAcross) grow(across, product::packedSize(dim, keys));
+  if (isAlong) grow(along, product::packedSize(keys, dim));
+}
+
+void Laid::lay(const Plane& x, int64_t head, int64_t start, int64_t count, int64_t first) {
   const float* rows = x.at(start, head);
-  if (isAcross) {
-    grow(across, product::packedSize(dim, count));
-    product::packHere(rows, dim, count, 1, x.token, across.data());
-  }
-  if (isAlong) {
-    grow(along, product::packedSize(count, dim));
-    product::packHere(rows, count, dim, x.token, 1, along.data());
+  if (hasAcross) product::layColumns(rows, x.token, count, dim, first, across.data());
+  for (int64_t panel = 0; hasAlong && panel < product::panelsOf(dim); panel++) {
+    const int64_t from = panel * product::panelWidth, width = std::min(product::panelWidth, dim - from);
+    product::packHere(rows + from, count, width, x.token, 1, along.data() + from * capacity + first * product::panelWidth);
   }
 }
 
-void layPrefix(const Heads& shape, const Sequence& own, int64_t kvHead, const Plane& k, const Plane& v, Room& room) {
-  room.prefixKeys.lay(k, kvHead, own.prefixStart, own.prefixLength, shape.dim, true, false);
-  room.prefixValues.lay(v, kvHead, own.prefixStart, own.prefixLength, shape.dim, false, true);
-}
-
-void forward(const Heads& shape, const Sequence& own, int64_t kvHead, const Plane& q, const Plane& k, const Plane& v, const Plane& out, const Plane& logs, Room& room) {
-  room.keys.lay(k, kvHead, own.start, own.length, shape.dim, true, false);
-  room.values.lay(v, kvHead, own.start, own.length, shape.dim, false, true);
-  const int64_t group = shape.group();
-  for (int64_t head = kvHead * group; head < (kvHead + 1) * group; head++)
-    for (int64_t block = 0; block * blockRows < own.length; block++) {
-      const auto span = spanOf(block, own.length, own.prefixLength, shape.window);
-      const int64_t first = own.start + span.firstRow, columns = span.columns();
-      grow(room.scores, span.rows * columns);
-      float* scores = room.scores.data();
-      againstKeys({q.at(first, head), q.token}, room.prefixKeys, room.keys, span, scores);
-      for (int64_t r = 0; r < span.rows; r++) {
-        const auto [from, to] = span.seen(r, own.prefixLength, shape.window);
-        softmaxRow(scores + r * columns, from, to, columns, shape.scale, logs.at(first + r, head));
-      }
-      mixRows(scores, room.prefixValues, room.values, span, out.at(first, head), out.token);
+void forwardSome(const Heads& shape, const Sequences& sequences, const int64_t* some, int64_t count, int64_t kvHead, const Plane& q, const Plane& k, const Plane& v,
+                 const Plane& out, const Plane& logs, Room& room) {
+  const int64_t longest = longestOf(sequences, some, count), group = shape.group();
+  room.keys.prepare(shape.dim, longest, true, false);
+  room.values.prepare(shape.dim, longest, false, true);
+  for (int64_t n = 0; n < count; n++) {
+    const Sequence& own = sequences.all[some[n]];
+    // The first of a family leaves its keys where the others, which come right behind it, look for them.
+    if (n == 0 && own.prefixLength > 0) {
+      room.keys.lay(k, kvHead, own.prefixStart, own.prefixLength, 0);
+      room.values.lay(v, kvHead, own.prefixStart, own.prefixLength, 0);
     }
+    room.keys.lay(k, kvHead, own.start, own.length, own.prefixLength);
+    room.values.lay(v, kvHead, own.start, own.length, own.prefixLength);
+    for (int64_t head = kvHead * group; head < (kvHead + 1) * group; head++)
+      for (int64_t block = 0; block * blockRows < own.length; block++) {
+        const auto span = spanOf(block, own.length, own.prefixLength, shape.window);
+        const int64_t first = own.start + span.firstRow, columns = span.columns();
+        grow(room.scores, span.rows * columns);
+        float* scores = room.scores.data();
+        againstKeys({q.at(first, head), q.token}, room.keys, span, scores);
+        for (int64_t r = 0; r < span.rows; r++) {
+          const auto [from, to] = span.seen(r, own.prefixLength, shape.window);
+          softmaxRow(scores + r * columns, from, to, columns, shape.scale, logs.at(first + r, head));
+        }
+        mixRows(scores, room.values, span, out.at(first, head), out.token);
+      }
+  }
+}
+
+void forward(const Heads& shape, const Sequences& sequences, const std::vector<int64_t>& family, int64_t kvHead, const Plane& q, const Plane& k, const Plane& v,
+             const Plane& out, const Plane& logs, Room& room) {
+  forwardSome(shape, sequences, family.data(), family.size(), kvHead, q, k, v, out, logs, room);
 }
 
 void backward(const Heads& shape, const Sequences& sequences, const std::vector<int64_t>& family, int64_t kvHead, const Plane& q, const Plane& k, const Plane& v,
               const Plane& gradient, const Plane& deltas, const Plane& logs, const Plane& toQ, const Plane& toK, const Plane& toV, Room& room) {
-  const int64_t dim = shape.dim, group = shape.group();
-  const Sequence& root = sequences.all[family[0]];
-  room.prefixKeys.lay(k, kvHead, root.start, root.length, dim, true, true);
-  room.prefixValues.lay(v, kvHead, root.start, root.length, dim, true, false);
-  for (const int64_t s : family) {
-    const Sequence& own = sequences.all[s];
-    room.keys.lay(k, kvHead, own.start, own.length, dim, true, true);
-    room.values.lay(v, kvHead, own.start, own.length, dim, true, false);
-    for (int64_t t = own.start; t < own.start + own.length; t++) {
-      float *key = toK.at(t, kvHead), *value = toV.at(t, kvHead);
-      for (int64_t d = 0; d < dim; d++) key[d] = value[d] = 0;
-    }
+  const int64_t dim = shape.dim, group = shape.group(), row = gradientRow(dim);
+  const int64_t longest = longestOf(sequences, family.data(), family.size());
+  room.keys.prepare(dim, longest, true, true);
+  room.values.prepare(dim, longest, true, false);
+  grow(room.toKeys, longest * row);
+  grow(room.toValues, longest * row);
+  const auto write = [&](const Plane& to, const std::vector<float>& sums, int64_t from, int64_t count, int64_t start) {
+    for (int64_t t = 0; t < count; t++) std::memcpy(to.at(start + t, kvHead), sums.data() + (from + t) * row, dim * sizeof(float));
+  };
+  for (size_t n = 0; n < family.size(); n++) {
+    const Sequence& own = sequences.all[family[n]];
+    // The first of the family leaves its keys, and the sums of their gradients, where the others go on from them.
+    room.keys.lay(k, kvHead, own.start, own.length, own.prefixLength);
+    room.values.lay(v, kvHead, own.start, own.length, own.prefixLength);
+    for (auto* sums : {&room.toKeys, &room.toValues}) std::fill_n(sums->begin() + own.prefixLength * row, own.length * row, 0.0f);
     for (int64_t head = kvHead * group; head < (kvHead + 1) * group; head++)
       for (int64_t block = 0; block * blockRows < own.length; block++) {
         const auto span = spanOf(block, own.length, own.prefixLength, shape.window);
@@ -184,18 +203,24 @@ void backward(const Heads& shape, const Sequences& sequences, const std::vector<
         grow(room.slopes, span.rows * columns);
         float *scores = room.scores.data(), *slopes = room.slopes.data();
         const Rows query{q.at(first, head), q.token}, incoming{gradient.at(first, head), gradient.token};
-        againstKeys(query, room.prefixKeys, room.keys, span, scores);
-        againstKeys(incoming, room.prefixValues, room.values, span, slopes);
+        againstKeys(query, room.keys, span, scores);
+        againstKeys(incoming, room.values, span, slopes);
         for (int64_t r = 0; r < span.rows; r++) {
           const auto [from, to] = span.seen(r, own.prefixLength, shape.window);
           backwardRow(scores + r * columns, slopes + r * columns, from, to, columns, shape.scale, *logs.at(first + r, head), *deltas.at(first + r, head));
         }
-        addToKeys(slopes, query, own, span, dim, room, toK, kvHead);
-        addToKeys(scores, incoming, own, span, dim, room, toV, kvHead);
+        addToKeys(slopes, query, span, dim, room, room.toKeys);
+        addToKeys(scores, incoming, span, dim, room, room.toValues);
         // Last: where the gradient takes the place of the queries, they are needed no more.
-        mixRows(slopes, room.prefixKeys, room.keys, span, toQ.at(first, head), toQ.token);
+        mixRows(slopes, room.keys, span, toQ.at(first, head), toQ.token);
       }
+    if (n == 0) continue;
+    write(toK, room.toKeys, own.prefixLength, own.length, own.start);
+    write(toV, room.toValues, own.prefixLength, own.length, own.start);
   }
+  const Sequence& first = sequences.all[family[0]];
+  write(toK, room.toKeys, 0, first.length, first.start);
+  write(toV, room.toValues, 0, first.length, first.start);
 }
 
 }  // namespace packed

@@ -31,17 +31,17 @@ struct Plane {
   float* at(int64_t t, int64_t h) const { return data + t * token + h * head; }
 };
 
-// A head of keys or values of one sequence, laid out for products over the head's dimension (`across`) or over the keys (`along`).
+// A head of keys or values: those that a sequence goes on from, then its own, laid out for products over the head's dimension
+// (`across`) or over the keys (`along`).
 struct Laid {
-  int64_t dim, length = 0;
+  int64_t dim = 0, capacity = 0;
   std::vector<float> across, along;
-  void lay(const Plane& x, int64_t head, int64_t start, int64_t count, int64_t headDim, bool isAcross, bool isAlong);
-};
+  void prepare(int64_t headDim, int64_t keys, bool isAcross, bool isAlong);
+  // From key `first` on; those before stay.
+  void lay(const Plane& x, int64_t head, int64_t start, int64_t count, int64_t first);
 
-// What one thread works with: keys and values of the sequence at hand and of the one it goes on from.
-struct Room {
-  Laid keys, values, prefixKeys, prefixValues;
-  std::vector<float> scores, slopes, rows;
+ private:
+  bool hasAcross = false, hasAlong = false;
 };
 
 struct Heads {
@@ -51,11 +51,19 @@ struct Heads {
   int64_t group() const { return heads / kvHeads; }
 };
 
-// Lays the keys and values that `forward` finds in the room when a sequence goes on from another.
-void layPrefix(const Heads& shape, const Sequence& own, int64_t kvHead, const Plane& k, const Plane& v, Room& room);
+// What one thread works with.
+struct Room {
+  Laid keys, values;
+  std::vector<float> scores, slopes, rows, toKeys, toValues;
+};
 
-// The queries that belong to one head of keys of one sequence. `logs` takes the log of the softmax's normalizer.
-void forward(const Heads& shape, const Sequence& own, int64_t kvHead, const Plane& q, const Plane& k, const Plane& v, const Plane& out, const Plane& logs, Room& room);
+// The queries that belong to one head of keys, of one family. `logs` takes the log of the softmax's normalizer.
+void forward(const Heads& shape, const Sequences& sequences, const std::vector<int64_t>& family, int64_t kvHead, const Plane& q, const Plane& k, const Plane& v,
+             const Plane& out, const Plane& logs, Room& room);
+
+// The same for some sequences of a family only, each of which may be its first or go on from it.
+void forwardSome(const Heads& shape, const Sequences& sequences, const int64_t* some, int64_t count, int64_t kvHead, const Plane& q, const Plane& k, const Plane& v,
+                 const Plane& out, const Plane& logs, Room& room);
 
 // One head of keys of one family. `deltas` are the products of output and its gradient, one for each query. The gradients may take
 // the place of q, k and v.

@@ -182,6 +182,19 @@ VERLET_CLONES void packTurned(const float* matrix, int64_t columnStride, int64_t
     for (int64_t j = 0; j < panelWidth; j++) panel[k * panelWidth + j] = j < width ? matrix[j * columnStride + k] : 0;
 }
 
+// Columns of one panel, without zeros behind them.
+VERLET_CLONES void turnColumns(const float* rows, int64_t rowStride, int64_t count, int64_t inner, float* panel) {
+  int64_t j = 0;
+  for (; j + 4 <= count; j += 4) {
+    int64_t k = 0;
+    for (; k + 4 <= inner; k += 4) turnFour(rows + j * rowStride + k, rowStride, panel + k * panelWidth + j);
+    for (; k < inner; k++)
+      for (int64_t i = j; i < j + 4; i++) panel[k * panelWidth + i] = rows[i * rowStride + k];
+  }
+  for (; j < count; j++)
+    for (int64_t k = 0; k < inner; k++) panel[k * panelWidth + j] = rows[j * rowStride + k];
+}
+
 void packPanel(const float* matrix, int64_t inner, int64_t columns, int64_t innerStride, int64_t columnStride, int64_t panel, float* panels) {
   const int64_t first = panel * panelWidth, width = std::min(panelWidth, columns - first);
   if (columnStride == 1)
@@ -239,6 +252,14 @@ void pack(const float* matrix, int64_t inner, int64_t columns, int64_t innerStri
 
 void packHere(const float* matrix, int64_t inner, int64_t columns, int64_t innerStride, int64_t columnStride, float* panels) {
   for (int64_t panel = 0; panel < panelsOf(columns); panel++) packPanel(matrix, inner, columns, innerStride, columnStride, panel, panels);
+}
+
+void layColumns(const float* rows, int64_t rowStride, int64_t count, int64_t inner, int64_t first, float* panels) {
+  for (int64_t done = 0; done < count;) {
+    const int64_t column = first + done, lane = column % panelWidth, now = std::min(count - done, panelWidth - lane);
+    turnColumns(rows + done * rowStride, rowStride, now, inner, panels + (column - lane) * inner + lane);
+    done += now;
+  }
 }
 
 void addOuterHere(const float* a, int64_t aTerm, const float* panels, int64_t terms, int64_t rows, int64_t columns, float* y, int64_t yRow) {

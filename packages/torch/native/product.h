@@ -40,6 +40,9 @@ void pack(const float* matrix, int64_t inner, int64_t columns, int64_t innerStri
 // The same on this thread.
 void packHere(const float* matrix, int64_t inner, int64_t columns, int64_t innerStride, int64_t columnStride, float* panels);
 
+// Rows of terms as columns of the panels of a matrix [inner, columns], from `first` on; what stands before them stays.
+void layColumns(const float* rows, int64_t rowStride, int64_t count, int64_t inner, int64_t first, float* panels);
+
 // y [rows, columns] += sum over t of a[t, r] * b[t, c], with b in panels, on this thread; for an a that fits a small cache.
 void addOuterHere(const float* a, int64_t aTerm, const float* panels, int64_t terms, int64_t rows, int64_t columns, float* y, int64_t yRow);
 
