@@ -36,6 +36,11 @@ VERLET_INLINE void tile(const float* a, int64_t aStep, const float* panel, int64
     Vector left, right;
     std::memcpy(&left, panel + k * panelWidth, sizeof(Vector));
     std::memcpy(&right, panel + k * panelWidth + lanes, sizeof(Vector));
+    // Terms that stand rows apart are too far apart for the machine to guess the next.
+    if constexpr (tiled) {
+      __builtin_prefetch(a + (k + 8) * aStep, 0, 3);
+      __builtin_prefetch(a + (k + 8) * aStep + rows - 1, 0, 3);
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
       const float value = tiled ? a[k * aStep + r] : a[r * aStep + k];
