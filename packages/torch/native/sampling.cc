@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "philox.h"
+#include "sampling.h"
 #include "vector-math.h"
 
 namespace {
@@ -102,6 +103,37 @@ double truncate(float* p, int64_t vocabulary, int64_t topK, double topP, double 
   return mass;
 }
 
+}  // namespace
+
+namespace sampling {
+
+Drawn Drawer::draw(const float* own, int64_t vocabulary, const Asked& asked) {
+  e.resize(vocabulary);
+  sums.resize((vocabulary + sumBlock - 1) / sumBlock);
+  const float largest = largestOf(own, vocabulary), inverse = asked.temperature > 0 ? 1.0f / asked.temperature : 1.0f;
+  exponentials(own, vocabulary, largest, inverse, e.data(), sums.data());
+  double mass = 0;
+  for (float sum : sums) mass += sum;
+  const double logMass = std::log(mass);
+  int64_t chosen = -1;
+  // A row in which something is not a number has no order to sort by, and no mass to draw from.
+  if (asked.temperature > 0 && std::isfinite(mass)) {
+    if ((asked.topK > 0 && asked.topK < vocabulary) || asked.topP < 1 || asked.minP > 0) {
+      mass = truncate(e.data(), vocabulary, asked.topK, asked.topP, asked.minP, order);
+      for (int64_t block = 0; block * sumBlock < vocabulary; block++)
+        sums[block] = laneSum(e.data() + block * sumBlock, std::min(sumBlock, vocabulary - block * sumBlock));
+    }
+    const auto bits = philox::generate(asked.seed, asked.stream, static_cast<uint64_t>(asked.position) << 32);
+    chosen = placeOf(e, sums, vocabulary, mass * philox::uniform(bits.x));
+  }
+  if (chosen < 0) chosen = std::max_element(own, own + vocabulary) - own;
+  return {chosen, static_cast<float>((own[chosen] - largest) * static_cast<double>(inverse) - logMass)};
+}
+
+}  // namespace sampling
+
+namespace {
+
 // sample(logits [rows, vocabulary], temperature, topK, topP, minP [rows], seed, stream, position [rows])
 //   -> (token [rows] int64, log_prob [rows] float32 of the distribution at that temperature before truncation)
 std::tuple<at::Tensor, at::Tensor> sample(const at::Tensor& logits, const at::Tensor& temperature, const at::Tensor& topK,
@@ -109,41 +141,25 @@ std::tuple<at::Tensor, at::Tensor> sample(const at::Tensor& logits, const at::Te
                                           const at::Tensor& stream, const at::Tensor& position) {
   TORCH_CHECK(logits.dim() == 2 && logits.size(1) > 0, "logits must be [rows, vocabulary]");
   auto rows = logits.size(0), vocabulary = logits.size(1);
-  auto source = logits.to(at::kFloat).contiguous(), heat = temperature.to(at::kFloat).contiguous();
-  auto uniform = keyedUniform(seed, stream, position, 1);
+  auto source = logits.to(at::kFloat).contiguous();
   auto tokens = at::empty({rows}, at::kLong);
   auto logProbs = at::empty({rows}, at::kFloat);
+  auto heat = temperature.to(at::kFloat).contiguous(), tp = topP.to(at::kFloat).contiguous(), mp = minP.to(at::kFloat).contiguous();
   auto k = topK.to(at::kLong).contiguous();
-  auto tp = topP.to(at::kFloat).contiguous(), mp = minP.to(at::kFloat).contiguous();
-  TORCH_CHECK(heat.numel() == rows && k.numel() == rows && tp.numel() == rows && mp.numel() == rows && uniform.size(0) == rows, "there must be one of everything for each row");
-  const float *x = source.const_data_ptr<float>(), *u = uniform.const_data_ptr<float>(), *t = heat.const_data_ptr<float>(), *topPs = tp.const_data_ptr<float>(),
-              *minPs = mp.const_data_ptr<float>();
-  const int64_t* topKs = k.const_data_ptr<int64_t>();
+  TORCH_CHECK(seed.scalar_type() == at::kLong && stream.scalar_type() == at::kLong && position.scalar_type() == at::kLong, "seed, stream and position must be int64");
+  for (const auto& x : {heat, tp, mp, k, seed, stream, position}) TORCH_CHECK(x.dim() == 1 && x.numel() == rows, "there must be one of everything for each row");
+  auto s = seed.contiguous(), t = stream.contiguous(), p = position.contiguous();
+  const float *x = source.const_data_ptr<float>(), *heats = heat.const_data_ptr<float>(), *topPs = tp.const_data_ptr<float>(), *minPs = mp.const_data_ptr<float>();
+  const int64_t *topKs = k.const_data_ptr<int64_t>(), *seeds = s.const_data_ptr<int64_t>(), *streams = t.const_data_ptr<int64_t>(), *positions = p.const_data_ptr<int64_t>();
   int64_t* token = tokens.mutable_data_ptr<int64_t>();
   float* logProb = logProbs.mutable_data_ptr<float>();
   // Waking another thread takes as long as drawing from small vocabularies.
   at::parallel_for(0, rows, 4 * rowsPerThread(vocabulary), [&](int64_t begin, int64_t end) {
-    std::vector<int32_t> order;
-    std::vector<float> e(vocabulary), sums((vocabulary + sumBlock - 1) / sumBlock);
+    sampling::Drawer drawer;
     for (int64_t row = begin; row < end; row++) {
-      const float *own = x + row * vocabulary, largest = largestOf(own, vocabulary), inverse = t[row] > 0 ? 1.0f / t[row] : 1.0f;
-      exponentials(own, vocabulary, largest, inverse, e.data(), sums.data());
-      double mass = 0;
-      for (float sum : sums) mass += sum;
-      const double logMass = std::log(mass);
-      int64_t chosen = -1;
-      // A row in which something is not a number has no order to sort by, and no mass to draw from.
-      if (t[row] > 0 && std::isfinite(mass)) {
-        if ((topKs[row] > 0 && topKs[row] < vocabulary) || topPs[row] < 1 || minPs[row] > 0) {
-          mass = truncate(e.data(), vocabulary, topKs[row], topPs[row], minPs[row], order);
-          for (int64_t block = 0; block * sumBlock < vocabulary; block++)
-            sums[block] = laneSum(e.data() + block * sumBlock, std::min(sumBlock, vocabulary - block * sumBlock));
-        }
-        chosen = placeOf(e, sums, vocabulary, mass * u[row]);
-      }
-      if (chosen < 0) chosen = std::max_element(own, own + vocabulary) - own;
-      token[row] = chosen;
-      logProb[row] = static_cast<float>((own[chosen] - largest) * static_cast<double>(inverse) - logMass);
+      const auto drawn = drawer.draw(x + row * vocabulary, vocabulary, {heats[row], topPs[row], minPs[row], topKs[row], seeds[row], streams[row], positions[row]});
+      token[row] = drawn.token;
+      logProb[row] = drawn.logProb;
     }
   });
   return {tokens, logProbs};

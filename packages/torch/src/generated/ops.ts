@@ -4722,6 +4722,42 @@ export function verlet_decode_step(ids: Tensor, position: Tensor, slot: Tensor, 
 }
 let handle_verlet_decode_step: number | undefined;
 
+/** `verlet::decode_steps(Tensor id, Tensor position, Tensor drawn, Tensor limit, Tensor table, Tensor ends, int steps, Tensor temperature, Tensor top_p, Tensor min_p, Tensor top_k, Tensor seed, Tensor stream, Tensor[] keys, Tensor[] values, Tensor embedding, Tensor head, Tensor final_norm, Tensor[] layers, Tensor cos, Tensor sin, int heads, int wide, int[] windows, float eps, Tensor[] tape, int first_record) -> (Tensor token, Tensor log_prob)` */
+export function verlet_decode_steps(id: Tensor, position: Tensor, drawn: Tensor, limit: Tensor, table: Tensor, ends: Tensor, steps: number, temperature: Tensor, topP: Tensor, minP: Tensor, topK: Tensor, seed: Tensor, stream: Tensor, keys: readonly Tensor[], values: readonly Tensor[], embedding: Tensor, head: Tensor, finalNorm: Tensor, layers: readonly Tensor[], cos: Tensor, sin: Tensor, heads: number, wide: number, windows: readonly number[], eps: number, tape: readonly Tensor[], firstRecord: number): [Tensor, Tensor] {
+  const handle = (handle_verlet_decode_steps ??= resolve('verlet::decode_steps'));
+  begin();
+  const provided = 134217727;
+  putTensor(id);
+  putTensor(position);
+  putTensor(drawn);
+  putTensor(limit);
+  putTensor(table);
+  putTensor(ends);
+  putNumber(steps);
+  putTensor(temperature);
+  putTensor(topP);
+  putTensor(minP);
+  putTensor(topK);
+  putTensor(seed);
+  putTensor(stream);
+  putTensors(keys);
+  putTensors(values);
+  putTensor(embedding);
+  putTensor(head);
+  putTensor(finalNorm);
+  putTensors(layers);
+  putTensor(cos);
+  putTensor(sin);
+  putNumber(heads);
+  putNumber(wide);
+  putNumbers(windows);
+  putNumber(eps);
+  putTensors(tape);
+  putNumber(firstRecord);
+  return callMany(handle, provided, 'TT') as [Tensor, Tensor];
+}
+let handle_verlet_decode_steps: number | undefined;
+
 /** `verlet::decoder_hidden(Tensor[] tape, Tensor row, Tensor final_norm, float eps) -> Tensor` */
 export function verlet_decoder_hidden(tape: readonly Tensor[], row: Tensor, finalNorm: Tensor, eps: number): Tensor {
   const handle = (handle_verlet_decoder_hidden ??= resolve('verlet::decoder_hidden'));

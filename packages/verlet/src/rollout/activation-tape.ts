@@ -12,6 +12,13 @@ import type { BlockCopy } from './scheduler.js';
 
 const rowsPerPiece = 1024;
 
+/** Where some tokens are written: rows of the pieces, one after the other. */
+export interface TapeRows {
+  pieces: readonly Tensor[];
+  first: number;
+  count: number;
+}
+
 interface Known {
   tokens: Int32Array;
   /** The tape's row of each token but the last, which was sampled and not computed. */
@@ -41,7 +48,7 @@ export class ActivationTape {
   }
 
   /** Where the tokens that are about to be computed for these slots of the cache are written; null: nowhere. */
-  take(slots: ArrayLike<number>, slotCount: number): { pieces: readonly Tensor[]; rows: Tensor } | null {
+  take(slots: ArrayLike<number>, slotCount: number): TapeRows | null {
     if (this.rowOfSlot.length < slotCount) this.rowOfSlot = new Int32Array(slotCount).fill(-1);
     const fits = this.isOn && this.used + slots.length <= this.mostRows;
     for (let k = 0; k < slots.length; k++) this.rowOfSlot[slots[k]!] = fits ? this.used + k : -1;
@@ -50,11 +57,7 @@ export class ActivationTape {
     this.used += slots.length;
     while (this.pieces.length * rowsPerPiece < this.used)
       this.pieces.push(empty([rowsPerPiece, this.width]).heldBy(this));
-    const rows = tensor(
-      Int32Array.from(slots, (_, k) => first + k),
-      { dtype: 'int64' },
-    );
-    return { pieces: this.pieces, rows };
+    return { pieces: this.pieces, first, count: slots.length };
   }
 
   copyBlocks(copies: readonly BlockCopy[], blockSize: number): void {

@@ -38,6 +38,11 @@ export interface EngineOptions {
   tokenizer?: Tokenizer;
   /** Key of the sampling noise of requests without a seed of their own. */
   seed?: number;
+  /**
+   * On the CPU, most tokens that a sequence gets in one step. More spare a small model the time between its tokens; those who
+   * wait, and who reads along, see them a few at a time. Default 1.
+   */
+  tokensPerStep?: number;
   /** Instead of the end tokens of model and tokenizer. */
   endTokenIds?: readonly number[];
   /** Where the CPU's engine writes down what the layers compute, for a trainer that shares the weights. */
@@ -73,6 +78,7 @@ export class RolloutEngine implements Engine {
   private readonly tokenizer: Tokenizer | null;
   private readonly seed: number;
   private readonly blockSize: number;
+  private readonly tokensPerStep: number;
   private nextId = 0;
   private looping = false;
   private awake = true;
@@ -100,6 +106,7 @@ export class RolloutEngine implements Engine {
     this.maxModelLength = Math.min(wanted, numBlocks * this.blockSize);
     this.tokenizer = options.tokenizer ?? null;
     this.seed = options.seed ?? 0;
+    this.tokensPerStep = options.tokensPerStep ?? 1;
     // As vLLM: a model that was taught to end its turns otherwise than its base says so in its tokenizer.
     const ends = options.endTokenIds ?? [
       ...new Set([...model.config.eosTokenIds, ...(options.tokenizer?.eosTokenIds ?? [])]),
@@ -196,13 +203,27 @@ export class RolloutEngine implements Engine {
       const sampled = this.runner.prefill(schedule.jobs);
       for (const [k, job] of schedule.jobs.entries()) {
         this.scheduler.prefilled(job);
-        if (job.completes) for (const [j, sequence] of job.sequences.entries()) this.accept(sequence, sampled[k]![j]!);
+        if (job.completes) for (const [j, sequence] of job.sequences.entries()) this.acceptOne(sequence, sampled[k]![j]!);
       }
       this.runner.copyBlocks(this.scheduler.copies.splice(0));
     } else if (this.runner.canLaunch?.(schedule.sequences, null))
       this.flight = this.runner.launch!(schedule.sequences, null);
-    else this.decoded(schedule.sequences, this.runner.decode(schedule.sequences));
+    else this.decode(schedule.sequences);
     return true;
+  }
+
+  private decode(sequences: readonly Sequence[]): void {
+    const steps =
+      this.tokensPerStep > 1 && this.runner.canDecodeMany?.(sequences)
+        ? this.scheduler.reserve(sequences, this.tokensPerStep)
+        : 1;
+    if (steps === 1) return this.decoded(sequences, this.runner.decode(sequences));
+    const { tokenIds, logProbs } = this.runner.decodeMany!(sequences, steps);
+    for (const [k, sequence] of sequences.entries())
+      for (let at = k * steps; at < (k + 1) * steps && tokenIds[at]! >= 0 && !sequence.isFinished; at++) {
+        this.scheduler.decoded(sequence);
+        this.accept(sequence, tokenIds[at]!, logProbs[at]!);
+      }
   }
 
   /** Launches the next step before the tokens of the last one are looked at; who turns out to be finished ran once too often. */
@@ -222,7 +243,7 @@ export class RolloutEngine implements Engine {
       // Aborted, or ended by the token before, while the device was already at work on it.
       if (sequence.isFinished) continue;
       this.scheduler.decoded(sequence);
-      this.accept(sequence, sampled[k]!);
+      this.acceptOne(sequence, sampled[k]!);
     }
   }
 
@@ -233,9 +254,12 @@ export class RolloutEngine implements Engine {
     if (flight) this.decoded(flight.sequences, flight.collect());
   }
 
-  private accept(sequence: Sequence, sampled: Sampled): void {
-    const { tokenId } = sampled;
-    sequence.push(tokenId, sampled.logProb, this.weightVersion, sampled.topLogProbs);
+  private acceptOne(sequence: Sequence, { tokenId, logProb, topLogProbs }: Sampled): void {
+    this.accept(sequence, tokenId, logProb, topLogProbs);
+  }
+
+  private accept(sequence: Sequence, tokenId: number, logProb: number, topLogProbs?: Sampled['topLogProbs']): void {
+    sequence.push(tokenId, logProb, this.weightVersion, topLogProbs);
     this.counters.numGeneratedTokens++;
     const { ignoreEos, stopTokenIds, minTokens, stop } = sequence.sampling;
     const longEnough = sequence.numOutput >= minTokens;

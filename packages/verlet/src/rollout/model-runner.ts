@@ -14,6 +14,10 @@ export interface ModelRunner {
   prefill(jobs: readonly PrefillJob[]): Sampled[][];
   /** One token for each sequence. */
   decode(sequences: readonly Sequence[]): Sampled[];
+  /** Whether several tokens in a row can be had for these in one call. */
+  canDecodeMany?(sequences: readonly Sequence[]): boolean;
+  /** Up to `steps` tokens for each, fewer for who ends before; there is room in the cache for them. */
+  decodeMany?(sequences: readonly Sequence[], steps: number): SampledRows;
   /** Whether a step over these can be launched, right behind a step in flight when there is one. */
   canLaunch?(sequences: readonly Sequence[], after: LaunchedStep | null): boolean;
   /** Starts a decode step without waiting for it. With `after`, every sequence's last token is what that step samples. */
@@ -26,6 +30,13 @@ export interface ModelRunner {
   /** Frees the cache; `allocate` makes it anew. */
   release(): void;
   allocate(): void;
+}
+
+/** Tokens of several steps, [sequences, steps]; -1 behind a sequence's end. */
+export interface SampledRows {
+  steps: number;
+  tokenIds: Int32Array;
+  logProbs: Float32Array;
 }
 
 /** A decode step that the device is working on. */
@@ -208,11 +219,54 @@ export class EagerRunner implements ModelRunner {
     );
   }
 
+  canDecodeMany(sequences: readonly Sequence[]): boolean {
+    return this.decoder() !== null && this.columnsOf(sequences).isUntouched;
+  }
+
+  decodeMany(sequences: readonly Sequence[], steps: number): SampledRows {
+    return noGrad(() =>
+      scope(() => {
+        const rows = sequences.length;
+        const words = new Int32Array(4 * rows);
+        const slots = new Int32Array(steps * rows);
+        let maxPosition = 0;
+        for (let row = 0; row < rows; row++) {
+          const sequence = sequences[row]!;
+          const position = sequence.tokens.length - 1;
+          const limit = Math.min(steps, sequence.maxTokens - sequence.numOutput);
+          words[row] = sequence.tokens[position]!;
+          words[rows + row] = position;
+          words[2 * rows + row] = sequence.numOutput;
+          words[3 * rows + row] = limit;
+          for (let step = 0; step < steps; step++)
+            slots[step * rows + row] = this.slot(sequence, position + Math.min(step, limit - 1));
+          maxPosition = Math.max(maxPosition, position + limit);
+        }
+        const columns = tensor(words, { dtype: 'int64', shape: [4, rows] }).unbind(0) as [
+          Tensor,
+          Tensor,
+          Tensor,
+          Tensor,
+        ];
+        const { tokens, logProbs } = this.decoder()!.decode(
+          columns,
+          this.table(sequences),
+          steps,
+          maxPosition,
+          this.columnsOf(sequences),
+          this.ready(),
+          this.record(slots, true),
+        );
+        return { steps, tokenIds: tokens.toInt32Array(), logProbs: logProbs.toFloat32Array() };
+      }),
+    );
+  }
+
   /** Mostly the same sequences are decoded step after step. */
   private columnsOf(sequences: readonly Sequence[]): SamplingColumns {
     if (this.columns?.areOf(sequences)) return this.columns;
     this.columns?.dispose();
-    this.columns = new SamplingColumns(sequences, this.model.device);
+    this.columns = new SamplingColumns(sequences, this.model.device, this.endTokens);
     return this.columns;
   }
 

@@ -6,7 +6,9 @@ import { aten, cat, noGrad, scope, type Tensor } from '@verlet/torch';
 import type { PackedLinear } from '../models/linear.js';
 import type { CausalLM } from '../models/transformer.js';
 import { isPlainDecoder, layerWeights } from '../models/whole-pass.js';
+import type { TapeRows } from './activation-tape.js';
 import type { KvCache } from './kv-cache.js';
+import type { SamplingColumns } from './sampler.js';
 
 /** Beyond this the products are so large that what lies between them hardly counts, and the copy would. */
 const mostBytes = 512 * 2 ** 20;
@@ -24,7 +26,7 @@ export interface DecodeBatch {
   /** The tokens whose logits are asked for, ascending; int64. */
   wanted: Tensor;
   /** Where the activations are written down, and in which rows there. */
-  record?: { pieces: readonly Tensor[]; rows: Tensor } | null;
+  record?: TapeRows | null;
 }
 
 export class PackedDecoder {
@@ -78,8 +80,54 @@ export class PackedDecoder {
       this.windows,
       config.rmsNormEps,
       record?.pieces ?? [],
-      record?.rows ?? null,
+      record ? aten.arange_start(record.first, record.first + record.count, 'int64') : null,
     );
+  }
+
+  /**
+   * Several tokens in a row for each sequence.
+   *
+   * @param columns [rows] each: a sequence's last token, its position, how many were sampled before, how many may be now
+   */
+  decode(
+    columns: readonly [ids: Tensor, positions: Tensor, drawn: Tensor, limits: Tensor],
+    table: Tensor,
+    steps: number,
+    maxPosition: number,
+    { ends, temperature, topP, minP, topK, seed, stream }: SamplingColumns,
+    cache: KvCache,
+    record: DecodeBatch['record'],
+  ): { tokens: Tensor; logProbs: Tensor } {
+    const { config, model: decoder } = this.model;
+    decoder.reservePositions(maxPosition);
+    const { cos, sin } = decoder.rotaryTables;
+    const [tokens, logProbs] = aten.verlet_decode_steps(
+      ...columns,
+      table,
+      ends,
+      steps,
+      temperature,
+      topP,
+      minP,
+      topK,
+      seed,
+      stream,
+      cache.keys,
+      cache.values,
+      decoder.embed_tokens.weight,
+      this.head,
+      decoder.norm.weight,
+      this.layers,
+      cos,
+      sin,
+      config.numHeads,
+      config.intermediateSize,
+      this.windows,
+      config.rmsNormEps,
+      record?.pieces ?? [],
+      record?.first ?? -1,
+    );
+    return { tokens, logProbs };
   }
 
   dispose(): void {

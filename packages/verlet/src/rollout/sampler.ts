@@ -49,8 +49,12 @@ export class SamplingColumns {
   readonly stream: Tensor;
   /** No row will ever have its logits changed before the draw. */
   readonly isPlain: boolean;
+  /** Nothing has to look at a row's tokens or logits on the way: what ends it are tokens alone, and its length. */
+  readonly isUntouched: boolean;
+  /** Tokens that end each row, -1 where it has fewer; [rows, most]. */
+  readonly ends: Tensor;
 
-  constructor(sequences: readonly Sequence[], device: string) {
+  constructor(sequences: readonly Sequence[], device: string, endTokens: readonly number[] = []) {
     const floats = (pick: (sequence: Sequence) => number): Tensor =>
       tensor(Float32Array.from(sequences, pick), { device }).keep();
     const ints = (pick: (sequence: Sequence) => number): Tensor =>
@@ -64,6 +68,11 @@ export class SamplingColumns {
     this.stream = ints((sequence) => sequence.sampleIndex);
     // Tokens only come, so who is past its least number of them stays so.
     this.isPlain = !sequences.some((sequence) => needsAdjusting(sequence));
+    this.isUntouched = this.isPlain && sequences.every((sequence) => !sequence.detokenizer && !needsHost(sequence));
+    const ends = sequences.map(({ sampling }) => [...(sampling.ignoreEos ? [] : endTokens), ...sampling.stopTokenIds]);
+    const most = Math.max(1, ...ends.map((own) => own.length));
+    const padded = ends.flatMap((own) => [...own, ...new Array<number>(most - own.length).fill(-1)]);
+    this.ends = tensor(Int32Array.from(padded), { dtype: 'int64', shape: [sequences.length, most], device }).keep();
   }
 
   areOf(sequences: readonly Sequence[]): boolean {
@@ -73,7 +82,8 @@ export class SamplingColumns {
   }
 
   dispose(): void {
-    for (const column of [this.temperature, this.topK, this.topP, this.minP, this.seed, this.stream]) column.dispose();
+    const { temperature, topK, topP, minP, seed, stream, ends } = this;
+    for (const column of [temperature, topK, topP, minP, seed, stream, ends]) column.dispose();
   }
 }
 

@@ -206,6 +206,22 @@ export class Scheduler {
     return [...this.running];
   }
 
+  /** Room for up to `steps` tokens of each who runs. @returns how many there is room for; nobody is thrown out for it */
+  reserve(sequences: readonly Sequence[], steps: number): number {
+    const { pool } = this;
+    const left = (sequence: Sequence): number => sequence.maxTokens - sequence.numOutput;
+    const wanted = Math.min(steps, Math.max(...sequences.map(left)));
+    // The last token sampled is not stored, the one before the first is.
+    const missing = (sequence: Sequence): number =>
+      Math.ceil((sequence.tokens.length + Math.min(wanted, left(sequence)) - 1) / pool.blockSize) -
+      sequence.blocks.length;
+    let needed = 0;
+    for (const sequence of sequences) needed += Math.max(0, missing(sequence));
+    if (needed > pool.numFree) return 1;
+    for (const sequence of sequences) for (let k = missing(sequence); k > 0; k--) sequence.blocks.push(pool.take()!);
+    return wanted;
+  }
+
   private preempt(sequence: Sequence): void {
     this.running.splice(this.running.indexOf(sequence), 1);
     this.release(sequence);

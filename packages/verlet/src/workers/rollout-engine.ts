@@ -38,6 +38,8 @@ export async function openRolloutEngine(parts: RolloutEngineParts): Promise<Engi
       tokenizer,
       seed: rollout.seed,
       tape: parts.tape,
+      // Whole batches are waited for, so tokens may come a few at a time.
+      tokensPerStep: 8,
     });
   const { server } = rollout;
   return HttpEngine.connect({
