@@ -55,20 +55,6 @@ struct Buffers {
   }
 };
 
-// What the next row will read of the cache and this one does not is on its way while this one is worked on.
-VERLET_INLINE void fetchAhead(const Model& m, int64_t l, const Batch& batch, int64_t row) {
-  const int32_t *here = batch.table + batch.sequences[row] * batch.tableWidth, *next = batch.table + batch.sequences[row + 1] * batch.tableWidth;
-  const int64_t cells = batch.blockSize * m.kvHeads * m.headDim, last = batch.positions[row + 1] / batch.blockSize;
-  for (int64_t b = m.layers[l].window > 0 ? std::max<int64_t>(0, last - m.layers[l].window / batch.blockSize) : 0; b <= last; b++) {
-    if (next[b] == here[b]) continue;
-    const float *keys = m.keys[l] + next[b] * cells, *values = m.values[l] + next[b] * cells;
-    for (int64_t c = 0; c < cells; c += 16) {
-      __builtin_prefetch(keys + c, 0, 2);
-      __builtin_prefetch(values + c, 0, 2);
-    }
-  }
-}
-
 // Norms and turns queries and keys, stores keys and values, attends.
 VERLET_CLONES void attend(const Model& m, int64_t l, const Batch& batch, int64_t first, int64_t rows, Buffers& b) {
   const Layer& layer = m.layers[l];
@@ -76,12 +62,13 @@ VERLET_CLONES void attend(const Model& m, int64_t l, const Batch& batch, int64_t
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
   for (int64_t r = 0; r < rows; r++) {
     const int64_t row = first + r, last = batch.positions[row] + 1, from = layer.window > 0 && last > layer.window ? last - layer.window : 0;
-    if (r + 1 < rows) fetchAhead(m, l, batch, row);
+    const int64_t following = r + 1 < rows ? row + 1 : row;
     float *query = b.qkv.data() + r * m.qkvWidth(), *key = query + m.headWidth();
     decoder::turn(m, layer, batch.positions[row], query, layer.qNorm ? b.raw.data() + r * m.turnedHeads() * dim : nullptr);
     paged::storeToken(key, key + m.kvHeads * dim, batch.slots[row], batch.blockSize, m.kvHeads, dim, m.keys[l], m.values[l]);
     const paged::Cache cache{m.keys[l], m.values[l], batch.table + batch.sequences[row] * batch.tableWidth, batch.blockSize, m.kvHeads, dim};
-    paged::attend(query, cache, m.heads, from, last, scale, b.scores.data(), b.attended.data() + r * m.headWidth(), b.logs.data() + r * m.heads);
+    paged::attend(query, cache, m.heads, from, last, scale, b.scores.data(), b.attended.data() + r * m.headWidth(), b.logs.data() + r * m.heads,
+                  batch.table + batch.sequences[following] * batch.tableWidth, batch.positions[following] / batch.blockSize + 1);
   }
 }
 

@@ -88,13 +88,22 @@ VERLET_INLINE void mixAny(const float* weight, const float* values, int64_t row,
     for (int64_t d = 0; d < dim; d++) out[d] += weight[j] * values[j * row + d];
 }
 
+// A block that will be read soon is on its way while another one is worked on.
+VERLET_INLINE void fetchBlock(const float* block, int64_t cells) {
+  for (int64_t c = 0; c < cells; c += 16) __builtin_prefetch(block + c, 0, 2);
+}
+
 // All heads of one token; keys first..last are seen. Blocks are read whole, one after the other, as they lie in memory. `scores` has
-// room for `scoresOf`. `logs` takes the log of each head's normalizer.
-VERLET_INLINE void attend(const float* query, const Cache& cache, int64_t heads, int64_t first, int64_t last, float scale, float* scores, float* out, float* logs = nullptr) {
+// room for `scoresOf`. `logs` takes the log of each head's normalizer. `next` has the
+// blocks of whom comes next.
+VERLET_INLINE void attend(const float* query, const Cache& cache, int64_t heads, int64_t first, int64_t last, float scale, float* scores, float* out, float* logs = nullptr,
+                          const int32_t* next = nullptr, int64_t nextBlocks = 0) {
   const int64_t dim = cache.headDim, size = cache.blockSize, group = heads / cache.kvHeads, cells = size * cache.kvHeads * dim;
   const int64_t base = first / size, blocks = (last + size - 1) / size - base, width = blocks * size, from = first - base * size, to = last - base * size;
   for (int64_t block = 0; block < blocks; block++) {
-    const float* keys = cache.keys + static_cast<int64_t>(cache.table[base + block]) * cells;
+    const int64_t own = cache.table[base + block];
+    if (base + block < nextBlocks && next[base + block] != own) fetchBlock(cache.keys + next[base + block] * cells, cells);
+    const float* keys = cache.keys + own * cells;
     for (int64_t h = 0; h < heads; h++) scoresOfBlock(query + h * dim, keys + h / group * dim * size, dim, size, scores + h * width + block * size);
   }
   for (int64_t h = 0; h < heads; h++) {
@@ -108,7 +117,9 @@ VERLET_INLINE void attend(const float* query, const Cache& cache, int64_t heads,
   }
   const int64_t row = cache.kvHeads * dim;
   for (int64_t block = 0; block < blocks; block++) {
-    const float* values = cache.values + static_cast<int64_t>(cache.table[base + block]) * cells;
+    const int64_t own = cache.table[base + block];
+    if (base + block < nextBlocks && next[base + block] != own) fetchBlock(cache.values + next[base + block] * cells, cells);
+    const float* values = cache.values + own * cells;
     const int64_t begin = std::max<int64_t>(0, from - block * size), end = std::min(size, to - block * size);
     for (int64_t h = 0; h < heads; h++) {
       const float *weight = scores + h * width + block * size, *v = values + h / group * dim;
