@@ -54,25 +54,11 @@ Span spanOf(int64_t block, int64_t length, int64_t prefix, int64_t window) {
   return {firstRow, rows, begin, prefix + firstRow + rows - begin};
 }
 
-// Rows are worked on whole, in vectors of sixteen: what is not seen is computed too and put aside, which is cheaper than ends.
-VERLET_CLONES void softmaxRow(float* row, int32_t begin, int32_t end, int32_t columns, float scale, float* logNormalizer) {
-  float largest[16], sums[16] = {};
-  for (int lane = 0; lane < 16; lane++) largest[lane] = row[begin];
-  for (int32_t j = 0; j < columns; j += 16)
-    for (int32_t lane = 0; lane < 16; lane++) {
-      const float value = j + lane >= begin && j + lane < end ? row[j + lane] : row[begin];
-      largest[lane] = value > largest[lane] ? value : largest[lane];
-    }
-  const float shift = laneMax(largest, 16) * scale;
-  for (int32_t j = 0; j < columns; j += 16)
-    for (int32_t lane = 0; lane < 16; lane++) {
-      const float value = j + lane >= begin && j + lane < end ? fastExp(row[j + lane] * scale - shift) : 0.0f;
-      row[j + lane] = value;
-      sums[lane] += value;
-    }
-  const float sum = foldSum(sums), inverse = 1 / sum;
+VERLET_CLONES void normalize(float* row, int32_t begin, int32_t end, int32_t columns, float scale, float* logNormalizer) {
+  float sum;
+  *logNormalizer = softmaxRow(row, begin, end, columns, scale, &sum);
+  const float inverse = 1 / sum;
   for (int32_t j = 0; j < columns; j++) row[j] *= inverse;
-  *logNormalizer = shift + std::log(sum);
 }
 
 // Probabilities again from the kept normalizer, and the gradient of the scores in place of that of the probabilities.
@@ -166,7 +152,7 @@ void forwardSome(const Heads& shape, const Sequences& sequences, const int64_t* 
         againstKeys({q.at(first, head), q.token}, room.keys, span, scores);
         for (int64_t r = 0; r < span.rows; r++) {
           const auto [from, to] = span.seen(r, own.prefixLength, shape.window);
-          softmaxRow(scores + r * columns, from, to, columns, shape.scale, logs.at(first + r, head));
+          normalize(scores + r * columns, from, to, columns, shape.scale, logs.at(first + r, head));
         }
         mixRows(scores, room.values, span, out.at(first, head), out.token);
       }

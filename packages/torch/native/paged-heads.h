@@ -2,7 +2,6 @@
 // the scores of a block's keys are sums side by side, and no sum has to be folded. Values lie [blocks, size, kvHeads, dim].
 #pragma once
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -52,34 +51,50 @@ VERLET_INLINE void scoresOfBlock(const float* query, const float* keys, int64_t 
     for (int64_t j = 0; j < blockSize; j++) scores[j] += query[d] * keys[d * blockSize + j];
 }
 
-// out += the values from..to of one block and head, weighed; sums run two by two in registers, `vectors` of them make a head.
-template <typename Lanes, int vectors>
+// out += the values from..to of one block and head, weighed. A head is `wide` vectors of sixteen and `narrow` of eight; `ways` sums run by
+// turns, so that none waits for the one before.
+template <int wide, int narrow>
 VERLET_INLINE void mixBlock(const float* weight, const float* values, int64_t row, int64_t from, int64_t to, float* out) {
-  constexpr int64_t lanes = sizeof(Lanes) / sizeof(float);
-  Lanes even[vectors], odd[vectors] = {};
+  constexpr int ways = wide + narrow <= 2 ? 4 : 2;
+  Lanes16 sums[ways][wide > 0 ? wide : 1] = {};
+  Lanes8 halves[ways][narrow > 0 ? narrow : 1] = {};
+  const auto add = [&](int way, int64_t j) VERLET_INLINE_LAMBDA {
 #pragma GCC unroll 8
-  for (int v = 0; v < vectors; v++) std::memcpy(&even[v], out + v * lanes, sizeof(Lanes));
+    for (int v = 0; v < wide; v++) {
+      Lanes16 value;
+      std::memcpy(&value, values + j * row + 16 * v, sizeof(value));
+      sums[way][v] += weight[j] * value;
+    }
+    if constexpr (narrow > 0) {
+      Lanes8 value;
+      std::memcpy(&value, values + j * row + 16 * wide, sizeof(value));
+      halves[way][0] += weight[j] * value;
+    }
+  };
   int64_t j = from;
-  for (; j + 2 <= to; j += 2)
+  for (; j + ways <= to; j += ways)
+#pragma GCC unroll 4
+    for (int way = 0; way < ways; way++) add(way, j + way);
+  for (; j < to; j++) add(0, j);
+  for (int way = ways / 2; way > 0; way /= 2)
+#pragma GCC unroll 2
+    for (int k = 0; k < way; k++) {
 #pragma GCC unroll 8
-    for (int v = 0; v < vectors; v++) {
-      Lanes a, b;
-      std::memcpy(&a, values + j * row + v * lanes, sizeof(a));
-      std::memcpy(&b, values + (j + 1) * row + v * lanes, sizeof(b));
-      even[v] += weight[j] * a;
-      odd[v] += weight[j + 1] * b;
-    }
-  for (; j < to; j++)
-#pragma GCC unroll 8
-    for (int v = 0; v < vectors; v++) {
-      Lanes a;
-      std::memcpy(&a, values + j * row + v * lanes, sizeof(a));
-      even[v] += weight[j] * a;
+      for (int v = 0; v < wide; v++) sums[k][v] += sums[k + way][v];
+      if constexpr (narrow > 0) halves[k][0] += halves[k + way][0];
     }
 #pragma GCC unroll 8
-  for (int v = 0; v < vectors; v++) {
-    const Lanes sum = even[v] + odd[v];
-    std::memcpy(out + v * lanes, &sum, sizeof(sum));
+  for (int v = 0; v < wide; v++) {
+    Lanes16 before;
+    std::memcpy(&before, out + 16 * v, sizeof(before));
+    before += sums[0][v];
+    std::memcpy(out + 16 * v, &before, sizeof(before));
+  }
+  if constexpr (narrow > 0) {
+    Lanes8 before;
+    std::memcpy(&before, out + 16 * wide, sizeof(before));
+    before += halves[0][0];
+    std::memcpy(out + 16 * wide, &before, sizeof(before));
   }
 }
 
@@ -93,49 +108,65 @@ VERLET_INLINE void fetchBlock(const float* block, int64_t cells) {
   for (int64_t c = 0; c < cells; c += 16) __builtin_prefetch(block + c, 0, 2);
 }
 
+// The blocks that one token sees: `count` from number `base` of the table on, keys from..to of them. `next` has the blocks of whom comes next.
+struct Seen {
+  int64_t base, count, from, to;
+  const int32_t* next;
+  int64_t nextBlocks;
+  VERLET_INLINE void fetch(const Cache& cache, const float* cells, int64_t block, int64_t size) const {
+    if (base + block < nextBlocks && next[base + block] != cache.table[base + block]) fetchBlock(cells + static_cast<int64_t>(next[base + block]) * size, size);
+  }
+};
+
+// out [heads, dim] = the values, weighed; `mix` does a block of a head.
+template <typename Mix>
+VERLET_INLINE void mixBlocks(const Cache& cache, const Seen& seen, int64_t heads, const float* weights, float* out, Mix mix) {
+  const int64_t dim = cache.headDim, size = cache.blockSize, group = heads / cache.kvHeads, row = cache.kvHeads * dim, width = seen.count * size;
+  for (int64_t k = 0; k < heads * dim; k++) out[k] = 0;
+  for (int64_t block = 0; block < seen.count; block++) {
+    seen.fetch(cache, cache.values, block, size * row);
+    const float* values = cache.values + static_cast<int64_t>(cache.table[seen.base + block]) * size * row;
+    const int64_t begin = std::max<int64_t>(0, seen.from - block * size), end = std::min(size, seen.to - block * size);
+    for (int64_t h = 0; h < heads; h++) mix(weights + h * width + block * size, values + h / group * dim, row, begin, end, out + h * dim);
+  }
+}
+
 // All heads of one token; keys first..last are seen. Blocks are read whole, one after the other, as they lie in memory. `scores` has
-// room for `scoresOf`. `logs` takes the log of each head's normalizer. `next` has the
-// blocks of whom comes next.
+// room for `scoresOf`. `logs` takes the log of each head's normalizer.
 VERLET_INLINE void attend(const float* query, const Cache& cache, int64_t heads, int64_t first, int64_t last, float scale, float* scores, float* out, float* logs = nullptr,
                           const int32_t* next = nullptr, int64_t nextBlocks = 0) {
-  const int64_t dim = cache.headDim, size = cache.blockSize, group = heads / cache.kvHeads, cells = size * cache.kvHeads * dim;
-  const int64_t base = first / size, blocks = (last + size - 1) / size - base, width = blocks * size, from = first - base * size, to = last - base * size;
-  for (int64_t block = 0; block < blocks; block++) {
-    const int64_t own = cache.table[base + block];
-    if (base + block < nextBlocks && next[base + block] != own) fetchBlock(cache.keys + next[base + block] * cells, cells);
-    const float* keys = cache.keys + own * cells;
+  const int64_t dim = cache.headDim, size = cache.blockSize, group = heads / cache.kvHeads, cells = size * cache.kvHeads * dim, base = first / size;
+  const Seen seen{base, (last + size - 1) / size - base, first - base * size, last - base * size, next, nextBlocks};
+  const int64_t width = seen.count * size;
+  for (int64_t block = 0; block < seen.count; block++) {
+    seen.fetch(cache, cache.keys, block, cells);
+    const float* keys = cache.keys + static_cast<int64_t>(cache.table[base + block]) * cells;
     for (int64_t h = 0; h < heads; h++) scoresOfBlock(query + h * dim, keys + h / group * dim * size, dim, size, scores + h * width + block * size);
   }
   for (int64_t h = 0; h < heads; h++) {
     float* s = scores + h * width;
-    const float largest = laneMax(s + from, to - from);
-    for (int64_t j = from; j < to; j++) s[j] = fastExp((s[j] - largest) * scale);
-    const float sum = laneSum(s + from, to - from), inverse = 1.0f / sum;
-    if (logs) logs[h] = largest * scale + std::log(sum);
-    for (int64_t j = from; j < to; j++) s[j] *= inverse;
-    for (int64_t d = 0; d < dim; d++) out[h * dim + d] = 0;
-  }
-  const int64_t row = cache.kvHeads * dim;
-  for (int64_t block = 0; block < blocks; block++) {
-    const int64_t own = cache.table[base + block];
-    if (base + block < nextBlocks && next[base + block] != own) fetchBlock(cache.values + next[base + block] * cells, cells);
-    const float* values = cache.values + own * cells;
-    const int64_t begin = std::max<int64_t>(0, from - block * size), end = std::min(size, to - block * size);
-    for (int64_t h = 0; h < heads; h++) {
-      const float *weight = scores + h * width + block * size, *v = values + h / group * dim;
-      float* o = out + h * dim;
-      switch (dim) {
-        case 8: mixBlock<Lanes8, 1>(weight, v, row, begin, end, o); break;
-        case 16: mixBlock<Lanes16, 1>(weight, v, row, begin, end, o); break;
-        case 24: mixBlock<Lanes8, 3>(weight, v, row, begin, end, o); break;
-        case 32: mixBlock<Lanes16, 2>(weight, v, row, begin, end, o); break;
-        case 48: mixBlock<Lanes16, 3>(weight, v, row, begin, end, o); break;
-        case 64: mixBlock<Lanes16, 4>(weight, v, row, begin, end, o); break;
-        case 96: mixBlock<Lanes16, 6>(weight, v, row, begin, end, o); break;
-        case 128: mixBlock<Lanes16, 8>(weight, v, row, begin, end, o); break;
-        default: mixAny(weight, v, row, dim, begin, end, o);
-      }
+    float sum, log;
+    if (size % 16 == 0)
+      log = softmaxRow(s, seen.from, seen.to, width, scale, &sum);
+    else {
+      const float largest = laneMax(s + seen.from, seen.to - seen.from);
+      for (int64_t j = seen.from; j < seen.to; j++) s[j] = fastExp((s[j] - largest) * scale);
+      sum = laneSum(s + seen.from, seen.to - seen.from);
+      log = largest * scale + __builtin_logf(sum);
     }
+    if (logs) logs[h] = log;
+    const float inverse = 1.0f / sum;
+    for (int64_t j = seen.from; j < seen.to; j++) s[j] *= inverse;
+  }
+  const auto with = [&](auto mix) VERLET_INLINE_LAMBDA { mixBlocks(cache, seen, heads, scores, out, mix); };
+  switch (dim) {
+#define VERLET_MIX(wide, narrow)                                                                                                                  \
+  case 16 * wide + 8 * narrow:                                                                                                                    \
+    return with([](const float* w, const float* v, int64_t row, int64_t from, int64_t to, float* o) VERLET_INLINE_LAMBDA { mixBlock<wide, narrow>(w, v, row, from, to, o); });
+    VERLET_MIX(0, 1) VERLET_MIX(1, 0) VERLET_MIX(1, 1) VERLET_MIX(2, 0) VERLET_MIX(3, 0) VERLET_MIX(4, 0) VERLET_MIX(6, 0) VERLET_MIX(8, 0)
+#undef VERLET_MIX
+    default:
+      with([dim](const float* w, const float* v, int64_t row, int64_t from, int64_t to, float* o) VERLET_INLINE_LAMBDA { mixAny(w, v, row, dim, from, to, o); });
   }
 }
 

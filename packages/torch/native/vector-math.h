@@ -9,6 +9,7 @@
 #define VERLET_CLONES
 #endif
 #define VERLET_INLINE inline __attribute__((always_inline))
+#define VERLET_INLINE_LAMBDA __attribute__((always_inline))
 
 // Rows of `width` floats that are worth a thread of their own; the measure is libtorch's.
 VERLET_INLINE int64_t rowsPerThread(int64_t width) { return width >= 32768 ? 1 : 32768 / (width > 0 ? width : 1); }
@@ -72,4 +73,26 @@ VERLET_INLINE float laneMax(const float* x, int64_t n) {
   for (int half = 8; half > 0; half /= 2)
     for (int lane = 0; lane < half; lane++) lanes[lane] = lanes[lane + half] > lanes[lane] ? lanes[lane + half] : lanes[lane];
   return lanes[0];
+}
+
+// exp(scale * row - its largest) in place of a row of scores, zero beside begin..end, and their sum. Rows are worked on whole, in vectors
+// of sixteen: what is not seen is computed too and put aside, which is cheaper than ends. Returns the log of what to divide by when
+// nothing is subtracted.
+VERLET_INLINE float softmaxRow(float* row, int32_t begin, int32_t end, int32_t columns, float scale, float* total) {
+  float largest[16], sums[16] = {};
+  for (int lane = 0; lane < 16; lane++) largest[lane] = row[begin];
+  for (int32_t j = 0; j < columns; j += 16)
+    for (int32_t lane = 0; lane < 16; lane++) {
+      const float value = j + lane >= begin && j + lane < end ? row[j + lane] : row[begin];
+      largest[lane] = value > largest[lane] ? value : largest[lane];
+    }
+  const float shift = laneMax(largest, 16) * scale;
+  for (int32_t j = 0; j < columns; j += 16)
+    for (int32_t lane = 0; lane < 16; lane++) {
+      const float value = j + lane >= begin && j + lane < end ? fastExp(row[j + lane] * scale - shift) : 0.0f;
+      row[j + lane] = value;
+      sums[lane] += value;
+    }
+  *total = foldSum(sums);
+  return shift + __builtin_logf(*total);
 }
