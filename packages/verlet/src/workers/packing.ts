@@ -161,6 +161,8 @@ class Layout {
       }
       predictor = ids.push(inputIds[at]!) - 1;
     }
+    // Behind what is predicted last, at least the end of a response, nothing matters. A sequence keeps one token.
+    if (to === width) ids.length = Math.min(ids.length, Math.max(start, this.predictors.at(-1) ?? 0) + 1);
     this.lengths.push(ids.length - start);
     this.prefixes.push(prefix?.sequence ?? -1);
     this.origins.push({ row, offset: prefix ? this.lengths[prefix.sequence]! : 0 });

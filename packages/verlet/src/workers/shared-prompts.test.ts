@@ -198,16 +198,16 @@ describe('packing with shared prompts', () => {
   const row = (ids: number[], response: number[]): Row => ({ prompt: ids, response, mask: response.map(() => 1) });
   const options = { device: 'cpu', sharePrompts: true, longestShared: Number.POSITIVE_INFINITY };
 
-  it('lays prompts first, then responses, then the rows that share nothing', () => {
+  it('lays prompts first, then responses, then the rows that share nothing, each up to what is predicted last', () => {
     scope(() => {
       const source = rowSource(
         batchOf([row([1, 2], [3]), row([5], [6, 7]), row([1, 2], [4, 4]), row([1, 2], []), row([2], [])]),
       );
       const packed = packRows(source, [0, 1, 2, 3, 4], options);
-      expect(packed.inputIds.toArray()).toEqual([1, 2, 3, 4, 4, 5, 6, 7, 2]);
-      expect(packed.lengths).toEqual([2, 1, 2, 3, 1]);
+      expect(packed.inputIds.toArray()).toEqual([1, 2, 3, 4, 5, 6, 2]);
+      expect(packed.lengths).toEqual([2, 1, 1, 2, 1]);
       expect(packed.prefixes).toEqual([-1, 0, 0, -1, -1]);
-      expect(packed.predictors.toArray()).toEqual([1, 1, 3, 5, 6]);
+      expect(packed.predictors.toArray()).toEqual([1, 1, 3, 4, 5]);
       expect(packed.targets.toArray()).toEqual([3, 4, 4, 6, 7]);
       expect(packed.places.toArray()).toEqual([0, 18, 19, 9, 10]);
       expect(packed.sharedTokens).toBe(4);
@@ -220,7 +220,7 @@ describe('packing with shared prompts', () => {
       const source = rowSource(batchOf([row([1, 2], [3]), row([1, 2], [4, 4]), row([0, 1, 2], [3])]));
       for (const other of [{ longestShared: 3 }, { sharePrompts: false }]) {
         const packed = packRows(source, [0, 1, 2], { ...options, ...other });
-        expect([packed.lengths, packed.prefixes, packed.sharedTokens]).toEqual([[3, 4, 4], [], 0]);
+        expect([packed.lengths, packed.prefixes, packed.sharedTokens]).toEqual([[2, 3, 3], [], 0]);
         packed.dispose();
       }
       // Token 0 in front is a token here and padding there.
