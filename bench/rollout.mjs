@@ -124,7 +124,11 @@ async function onCpu() {
     const model = createCausalLM(config, { device });
     model.setTrainable(false);
     // As the trainer opens its own.
-    const engine = new RolloutEngine(model, { maxNumSeqs: batch, maxModelLength: prompt + count + 8, tokensPerStep: 8 });
+    const engine = new RolloutEngine(model, {
+      maxNumSeqs: batch,
+      maxModelLength: prompt + count + 8,
+      tokensPerStep: 8,
+    });
     const random = seeded(3);
     const make = (maxTokens) =>
       prompts(random, batch, () => prompt, config.vocab_size).map((promptIds, k) => ({

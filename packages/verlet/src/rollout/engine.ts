@@ -203,7 +203,8 @@ export class RolloutEngine implements Engine {
       const sampled = this.runner.prefill(schedule.jobs);
       for (const [k, job] of schedule.jobs.entries()) {
         this.scheduler.prefilled(job);
-        if (job.completes) for (const [j, sequence] of job.sequences.entries()) this.acceptOne(sequence, sampled[k]![j]!);
+        if (job.completes)
+          for (const [j, sequence] of job.sequences.entries()) this.acceptOne(sequence, sampled[k]![j]!);
       }
       this.runner.copyBlocks(this.scheduler.copies.splice(0));
     } else if (this.runner.canLaunch?.(schedule.sequences, null))

@@ -212,7 +212,16 @@ export class EagerRunner implements ModelRunner {
         const every = aten.arange(rows, 'int64');
         const decoder = this.decoder();
         const record = this.record(words.subarray(2 * rows), decoder !== null);
-        const batch = { ids, positions, maxPosition, slots, sequences: every.to('int32'), table, wanted: every, record };
+        const batch = {
+          ids,
+          positions,
+          maxPosition,
+          slots,
+          sequences: every.to('int32'),
+          table,
+          wanted: every,
+          record,
+        };
         const logits = decoder?.logits(batch, this.ready()) ?? this.layered(batch);
         return sampleTokens(logits, sequences, this.endTokens, this.columnsOf(sequences));
       }),

@@ -20,19 +20,19 @@ import type { CausalLM } from '../models/transformer.js';
 import { canPassWhole, resumePass } from '../models/whole-pass.js';
 import type { DataProto } from '../protocol/index.js';
 import type { MetricList } from './metric-list.js';
-import { recordedRows } from './recorded-rows.js';
 import { globalCounts, NonFiniteError, takeStep, togetherOrNotAtAll, type UpdateOptions } from './optimizer-step.js';
 import {
   type PackedRows,
   pack,
   packOptions,
   packRows,
-  type RowSource,
   RECORDED_TOKENS,
+  type RowSource,
   rowSource,
   SHARED_TOKENS,
   unpack,
 } from './packing.js';
+import { recordedRows } from './recorded-rows.js';
 
 export interface ActorUpdateConfig extends PolicyLossConfig {
   loss_agg_mode: LossAggMode;

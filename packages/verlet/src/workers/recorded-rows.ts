@@ -4,7 +4,11 @@ import type { ActivationTape } from '../rollout/activation-tape.js';
 import { type PackedRows, type RowSource, tokensOf } from './packing.js';
 
 /** Null unless all of their tokens are on the tape. */
-export function recordedRows(tape: ActivationTape | null | undefined, source: RowSource, packed: PackedRows): Recorded | null {
+export function recordedRows(
+  tape: ActivationTape | null | undefined,
+  source: RowSource,
+  packed: PackedRows,
+): Recorded | null {
   if (!tape) return null;
   const known = new Map<number, Int32Array | null>();
   const index = new Int32Array(packed.tokens);

@@ -61,7 +61,10 @@ const batches = fc
       }
     const wanted: number[] = [];
     let start = 0;
-    const ends = lengths.map((length) => (start += length) - 1);
+    const ends = lengths.map((length) => {
+      start += length;
+      return start - 1;
+    });
     for (const [k, length] of lengths.entries()) {
       const prefix = prefixes[k]!;
       if (prefix >= 0 && length > 0) wanted.push(ends[prefix]!);
