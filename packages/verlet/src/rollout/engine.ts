@@ -218,7 +218,10 @@ export class RolloutEngine implements Engine {
       this.tokensPerStep > 1 && this.runner.canDecodeMany?.(sequences)
         ? this.scheduler.reserve(sequences, this.tokensPerStep)
         : 1;
-    if (steps === 1) return this.decoded(sequences, this.runner.decode(sequences));
+    if (steps === 1) {
+      this.decoded(sequences, this.runner.decode(sequences));
+      return;
+    }
     const { tokenIds, logProbs } = this.runner.decodeMany!(sequences, steps);
     for (const [k, sequence] of sequences.entries())
       for (let at = k * steps; at < (k + 1) * steps && tokenIds[at]! >= 0 && !sequence.isFinished; at++) {
