@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // One GRPO step beside TRL's: same model folder, same prompts, same batch, same machine, one after the other in one run; and
 // the time that the arithmetic alone would need at the matrix-product rate measured in between.
-//   node bench/grpo.mjs [--steps 5] [--size 4m|0.5m|all] [--threads N]      TRL: VERLET_PYTHON, or a venv made in the cache
+//   node bench/grpo.mjs [--steps 20] [--size 4m|0.5m|all] [--threads N]      TRL: VERLET_PYTHON, or a venv made in the cache
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -14,7 +14,7 @@ import { peerEnvironment } from './peers.mjs';
 
 const { values } = parseArgs({
   options: {
-    steps: { type: 'string', default: '5' },
+    steps: { type: 'string', default: '20' },
     size: { type: 'string', default: 'all' },
     threads: { type: 'string' },
   },
