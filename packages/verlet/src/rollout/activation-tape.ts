@@ -107,6 +107,6 @@ export class ActivationTape {
 
 function hashOf(tokens: Int32Array): number {
   let hash = tokens.length;
-  for (const token of tokens) hash = Math.imul(hash ^ token, 0x01000193) ^ (hash >>> 15);
+  for (let k = 0; k < tokens.length; k++) hash = Math.imul(hash ^ tokens[k]!, 0x01000193) ^ (hash >>> 15);
   return hash;
 }

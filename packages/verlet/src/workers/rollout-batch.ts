@@ -22,10 +22,9 @@ export function trajectoriesToBatch(trajectories: readonly Trajectory[], widths:
     const prompt = trajectory.promptIds.slice(-promptLength);
     const response = trajectory.responseIds.slice(0, responseLength);
     const start = row * width + promptLength - prompt.length;
-    for (const [k, id] of [...prompt, ...response].entries()) {
-      inputIds[start + k] = id;
-      attentionMask[start + k] = 1;
-    }
+    inputIds.set(prompt, start);
+    inputIds.set(response, start + prompt.length);
+    attentionMask.fill(1, start, start + prompt.length + response.length);
     for (let k = 0, position = -1; k < width; k++) {
       position += attentionMask[row * width + k]!;
       positionIds[row * width + k] = Math.max(0, position);
