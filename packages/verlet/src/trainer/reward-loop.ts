@@ -83,11 +83,11 @@ export class RewardLoop {
     const trajectories = batch.column<Trajectory>('trajectory');
     const rows = batch.column<AgentRow>('agent_row');
     const responseWidth = batch.tensor('responses').size(1);
-    const perToken = this.perToken(batch);
+    const readable = this.perToken(batch);
     const own = trajectories.map((trajectory) => ownSample(trajectory, this.channels));
     const early = await Promise.all(trajectories.map(({ id }) => this.early.take(id)));
     const asked = trajectories.flatMap((trajectory, k) =>
-      own[k] || early[k] ? [] : this.input(trajectory, rows[k]!, perToken, k),
+      own[k] || early[k] ? [] : this.input(trajectory, rows[k]!, readable, k),
     );
     const answers = asked.length > 0 ? await this.manager.score(asked) : [];
     const samples = own.map((sample, k) => sample ?? early[k] ?? answers.shift()!);
@@ -101,8 +101,9 @@ export class RewardLoop {
     const channels = samples.map((sample, row) => {
       const trajectory = withSample(trajectories[row]!, sample, own[row] !== null);
       // Scores stand on tokens that the model itself produced: others have no gradient.
-      for (const [k, value] of tokenLevelScores(trajectory, this.channels).entries())
-        if (value !== 0) scores[row * responseWidth + Math.min(k, responseWidth - 1)]! += value;
+      const perToken = tokenLevelScores(trajectory, this.channels);
+      for (let k = 0; k < perToken.length; k++)
+        if (perToken[k] !== 0) scores[row * responseWidth + Math.min(k, responseWidth - 1)]! += perToken[k]!;
       totals.push(totalScore(trajectory, this.channels));
       const { score: _, ...others } = channelsOf(trajectory);
       sample.extras = { ...others, ...sample.extras };
