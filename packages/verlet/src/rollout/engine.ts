@@ -49,6 +49,9 @@ export interface EngineOptions {
   tape?: ActivationTape | null;
 }
 
+/** `tokensPerStep` where whole batches are waited for. */
+export const BATCH_TOKENS_PER_STEP = 8;
+
 export class RequestError extends Error {
   override readonly name = 'RequestError';
 }

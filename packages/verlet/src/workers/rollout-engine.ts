@@ -5,7 +5,7 @@ import { saveCausalLM } from '../models/checkpoint.js';
 import type { Tokenizer } from '../models/tokenizer/index.js';
 import type { CausalLM } from '../models/transformer.js';
 import type { ActivationTape } from '../rollout/activation-tape.js';
-import { RolloutEngine } from '../rollout/engine.js';
+import { BATCH_TOKENS_PER_STEP, RolloutEngine } from '../rollout/engine.js';
 import { HttpEngine } from '../rollout/http-engine.js';
 import type { Engine } from '../rollout/types.js';
 
@@ -38,8 +38,7 @@ export async function openRolloutEngine(parts: RolloutEngineParts): Promise<Engi
       tokenizer,
       seed: rollout.seed,
       tape: parts.tape,
-      // Whole batches are waited for, so tokens may come a few at a time.
-      tokensPerStep: 8,
+      tokensPerStep: BATCH_TOKENS_PER_STEP,
     });
   const { server } = rollout;
   return HttpEngine.connect({

@@ -4,6 +4,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { type GenerationConfig, UserError } from '../../config/index.js';
 import { DataError, openTable, type Row, type Table, toMessages } from '../../data/index.js';
+import { BATCH_TOKENS_PER_STEP } from '../../rollout/engine.js';
 import type { SamplingParams } from '../../rollout/index.js';
 import { readTemplate } from '../../workers/model-source.js';
 import { mixSeed } from '../rows.js';
@@ -145,6 +146,7 @@ function engineOptions({ model, rollout, trainer }: GenerationConfig) {
     maxModelLength: rollout.max_model_len ?? rollout.prompt_length + rollout.response_length,
     gpuMemoryUtilization: rollout.gpu_memory_utilization,
     enablePrefixCaching: rollout.enable_prefix_caching,
+    tokensPerStep: BATCH_TOKENS_PER_STEP,
     adapter: model.lora_adapter_path,
     tokenizerPath: model.tokenizer_path,
     server: baseUrl ? { baseUrl, apiKey: apiKey ?? undefined } : undefined,
