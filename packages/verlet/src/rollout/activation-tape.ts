@@ -37,13 +37,17 @@ export class ActivationTape {
 
   private constructor(config: ModelConfig, bytes: number) {
     this.width = recordWidth(config);
-    this.mostRows = Math.floor(Math.min(bytes, os.totalmem() / 8) / (4 * this.width));
+    this.mostRows = Math.floor(bytes / (4 * this.width));
   }
 
-  /** Null where the model's passes are not of the kind that can be written down. */
-  static of(model: CausalLM, bytes: number): ActivationTape | null {
+  /**
+   * Null where the model's passes are not of the kind that can be written down.
+   *
+   * @param bytes at most; all that have tapes on this machine together take no more than an eighth of its memory
+   */
+  static of(model: CausalLM, bytes: number, tapes = 1): ActivationTape | null {
     if (!trainsWhole(model.model)) return null;
-    const tape = new ActivationTape(model.config, bytes);
+    const tape = new ActivationTape(model.config, Math.min(bytes, os.totalmem() / 8 / tapes));
     return tape.mostRows > 0 ? tape : null;
   }
 

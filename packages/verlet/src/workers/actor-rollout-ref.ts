@@ -108,7 +108,8 @@ export class ActorRolloutRefWorker {
     };
     this.updater = new ActorUpdater(this.model, this.optimizer, lossConfig as never, this.extensions.policyLoss);
     const { keep_activations_gb: gigabytes } = this.settings.rollout;
-    if (!samplesRemotely(this.config)) this.tape = ActivationTape.of(this.model, gigabytes * 2 ** 30);
+    if (!samplesRemotely(this.config))
+      this.tape = ActivationTape.of(this.model, gigabytes * 2 ** 30, this.context.worldSize);
     this.engine = await openRolloutEngine({
       config: this.config,
       model: this.model,

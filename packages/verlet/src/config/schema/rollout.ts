@@ -75,7 +75,7 @@ export const samplingFields = (defaults: { topK: number; topP: number }) => ({
   keep_activations_gb: field(
     nonNegative,
     2,
-    'On the CPU, memory for what the layers of a small model compute while sampling: the update then needs no forward pass of its own. At most an eighth of the machine; 0 keeps nothing.',
+    'On the CPU, memory for what the layers of a small model compute while sampling: the update then needs no forward pass of its own. For each rank; all together take at most an eighth of the machine. 0 keeps nothing.',
     NOT_IN_VERL,
   ),
   max_num_batched_tokens: field(positiveInteger, 8192, 'Tokens prefilled in one engine step.'),
