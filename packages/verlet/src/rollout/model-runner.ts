@@ -237,7 +237,8 @@ export class EagerRunner implements ModelRunner {
       scope(() => {
         const rows = sequences.length;
         const words = new Int32Array(4 * rows);
-        const slots = new Int32Array(steps * rows);
+        // Nothing is computed for a sequence behind its last token.
+        const slots = new Int32Array(steps * rows).fill(-1);
         let maxPosition = 0;
         for (let row = 0; row < rows; row++) {
           const sequence = sequences[row]!;
@@ -247,8 +248,7 @@ export class EagerRunner implements ModelRunner {
           words[rows + row] = position;
           words[2 * rows + row] = sequence.numOutput;
           words[3 * rows + row] = limit;
-          for (let step = 0; step < steps; step++)
-            slots[step * rows + row] = this.slot(sequence, position + Math.min(step, limit - 1));
+          for (let step = 0; step < limit; step++) slots[step * rows + row] = this.slot(sequence, position + step);
           maxPosition = Math.max(maxPosition, position + limit);
         }
         const columns = tensor(words, { dtype: 'int64', shape: [4, rows] }).unbind(0) as [
