@@ -330,6 +330,10 @@ export class RolloutEngine implements Engine {
     this.scheduler.restartAll();
   }
 
+  forgetPrefixes(): void {
+    this.pool.forgetAll();
+  }
+
   /** Prepares for all batch sizes now instead of when each is first met. */
   warmUp(): void {
     if (this.runner instanceof CudaRunner) this.runner.warmUp();
