@@ -4,12 +4,13 @@
  */
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { manualSeed, noGrad, openSafetensors, scope } from '@verlet/torch';
+import { manualSeed, noGrad, openSafetensors, scope, setThreads } from '@verlet/torch';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Tool } from '../../src/agents/index.js';
 import { writeParquet } from '../../src/data/index.js';
-import { createCausalLM, loadCausalLM, saveCausalLM } from '../../src/models/index.js';
+import { createCausalLM, Decoder, loadCausalLM, saveCausalLM } from '../../src/models/index.js';
 import { ActivationTape } from '../../src/rollout/activation-tape.js';
+import { EagerRunner } from '../../src/rollout/model-runner.js';
 import { distill } from '../../src/trainer/distill/index.js';
 import { type TrainOptions, train } from '../../src/trainer/train.js';
 import { countsDigits, type TinySetup, tinySetup } from './tiny.js';
@@ -122,23 +123,28 @@ function expectSameMetrics(got: Metrics, wanted: Metrics): void {
   }
 }
 
-/** Makes the run both ways and compares. @returns the tokens that updates found recorded, step by step */
+function expectSame(got: Run, wanted: Run): void {
+  expect(got.steps).toHaveLength(wanted.steps.length);
+  expect(got.samples).toEqual(wanted.samples);
+  for (const [k, step] of wanted.steps.entries()) expectSameMetrics(got.steps[k]!, step);
+  expect(largestDifference(got.weights, wanted.weights)).toBeLessThan(tolerance);
+}
+
+/** Makes the run both ways and compares. */
 async function compare(overrides: readonly string[], options: Options = {}, gigabytes = 2) {
   const kept = await make(gigabytes, overrides, options);
   const plain = await make(0, overrides, options);
   expect(plain.resumed).toBe(0);
-  expect(kept.steps).toHaveLength(plain.steps.length);
-  expect(kept.samples).toEqual(plain.samples);
-  for (const [k, step] of plain.steps.entries()) expectSameMetrics(kept.steps[k]!, step);
-  expect(largestDifference(kept.weights, plain.weights)).toBeLessThan(tolerance);
+  expectSame(kept, plain);
   for (const step of plain.steps) expect(step['perf/recorded_tokens'] ?? 0).toBe(0);
-  return { kept, plain, recorded: kept.steps.map((step) => step['perf/recorded_tokens'] ?? 0) };
+  return { kept, plain };
 }
 
 /** @param passes that began from what was written down, in each step: those of scoring and of the update */
 function expectResumed(passes: number, { steps, resumed }: Run): void {
   expect(resumed).toBe(passes * steps.length);
   for (const step of steps) {
+    for (const name of ['perf/mfu/actor', 'perf/mfu/actor_infer']) expect(step[name] ?? 0).toBeGreaterThanOrEqual(0);
     if (passes > 0) expect(step['perf/recorded_tokens']).toBeGreaterThan(0);
     else expect(step['perf/recorded_tokens'] ?? 0).toBe(0);
   }
@@ -151,6 +157,9 @@ const kinds: [name: string, passes: number, overrides: string[], options?: Optio
   ['another temperature', 1, [`${rollout}.temperature=0.7`, `${rollout}.top_p=0.9`, `${rollout}.min_p=0.02`]],
   ['one answer a prompt', 1, [`${rollout}.n=1`, 'algorithm.adv_estimator=reinforce_plus_plus']],
   ['sequences that come and go', 1, [`${rollout}.max_num_seqs=5`, `${rollout}.max_num_batched_tokens=16`]],
+  ['short answers that come and go', 1, [`${rollout}.max_num_seqs=3`, `${rollout}.n=5`, 'data.max_response_length=2']],
+  ['long answers that come and go', 1, [`${rollout}.max_num_seqs=7`, 'data.max_response_length=21']],
+  ['answers of one token', 1, [`${rollout}.max_num_seqs=20`, `${rollout}.n=2`, 'data.max_response_length=1']],
   ['no prefix cache', 1, [`${rollout}.enable_prefix_caching=false`]],
   ['penalties, so one token at a time', 1, [`${rollout}.repetition_penalty=1.3`]],
   ['ends ignored', 1, [`${rollout}.ignore_eos=true`]],
@@ -184,6 +193,31 @@ describe('kept activations change nothing but time', () => {
     expectResumed(passes, kept);
   });
 
+  it('three threads, with a fallback where one would do most of the work', async () => {
+    setThreads(3);
+    try {
+      expectResumed(1, (await compare([])).kept);
+      const one = [`${actor}.ppo_micro_batch_size_per_gpu=1`, `${actor}.use_dynamic_bsz=false`];
+      expectResumed(0, (await compare(one)).kept);
+    } finally {
+      setThreads(1);
+    }
+  });
+
+  it('nor do passes in one call and several tokens at a time', async () => {
+    const overrides = [...minis, 'algorithm.adv_estimator=gae', 'critic.optim.eps=1e-3', 'data.max_response_length=21'];
+    const fast = await make(2, overrides);
+    const inOneCall = Decoder.prototype.forwardForTraining;
+    const forward = vi.spyOn(Decoder.prototype, 'forwardForTraining');
+    forward.mockImplementation(function (this: Decoder, ids, context, options) {
+      return inOneCall.call(this, ids, context, { ...options, whole: false });
+    });
+    const canDecodeMany = vi.spyOn(EagerRunner.prototype, 'canDecodeMany').mockReturnValue(false);
+    expectSame(fast, await make(0, overrides));
+    expect(forward).toHaveBeenCalled();
+    expect(canDecodeMany).toHaveBeenCalled();
+  });
+
   it('a model that norms queries and keys', async () => {
     const folder = path.join(tiny.folder, 'normed');
     cpSync(model, folder, { recursive: true });
@@ -212,8 +246,8 @@ describe('kept activations change nothing but time', () => {
     const { kept } = await compare(part, {}, 0.0005);
     expect(kept.resumed).toBeGreaterThan(1);
     expect(kept.resumed).toBeLessThan(2 * 8);
-    expectResumed(0, (await compare([], {}, 0.0005)).kept);
-    expectResumed(0, (await compare([], {}, 1e-9)).kept);
+    expectResumed(0, await make(0.0005, []));
+    expectResumed(0, await make(1e-9, []));
   });
 
   it('prompts too long for the sampler to write down', async () => {
