@@ -84,7 +84,7 @@ struct Tokens {
 packed::Heads headsOf(const Model& m, const Layer& layer) { return {m.heads, m.kvHeads, m.headDim, 1.0f / std::sqrt(static_cast<float>(m.headDim)), layer.window}; }
 
 struct Buffers {
-  std::vector<float> gradient, qkv, attended, deltas, logs;                             // of a unit's rows
+  std::vector<float> gradient, qkv, attended, deltas, logs, records;                    // of a unit's rows
   std::vector<float> normed, toNormed, sum, given, gateUp, activated, raw, weighted, panels;  // of a chunk's
   packed::Room room;
 };
@@ -99,18 +99,16 @@ void byChunk(int64_t rows, Body body) {
   for (int64_t first = 0; first < rows; first += each) body(first, std::min(each, rows - first));
 }
 
-// Takes a unit's tokens there; their records stand one after the other.
-void forward(const Model& m, const Unit& unit, const Tokens& tokens, const int64_t* ids, const float* embedding, const Tape& tape, Buffers& b) {
-  const auto& at = tape.at;
+// Takes a unit's tokens there; their records stand one after the other from `base` on.
+void forward(const Model& m, const Unit& unit, const Tokens& tokens, const int64_t* ids, const float* embedding, const decoder::Record& at, float* base, Buffers& b) {
   const int64_t size = at.size, rows = unit.rows(), dim = m.headDim;
-  float* base = tape.row(unit.base);
   decoder::grow(b.normed, chunkRows * m.hidden);
   decoder::grow(b.activated, chunkRows * m.wide);
   for (int64_t r = 0; r < rows; r++) std::memcpy(base + r * size + at.input, embedding + ids[unit.tokens[r]] * m.hidden, m.hidden * sizeof(float));
   for (size_t l = 0; l < m.layers.size(); l++) {
     const Layer& layer = m.layers[l];
     const bool isLast = l + 1 == m.layers.size();
-    float *own = base + l * at.layer, *next = isLast ? base + at.last : own + at.layer + at.input;
+    float *own = base + l * at.step, *next = isLast ? base + at.last : own + at.step + at.input;
     byChunk(rows, [&](int64_t first, int64_t count) {
       float* row = own + first * size;
       decoder::norm(row + at.input, size, layer.inputNorm, count, m.hidden, m.eps, b.normed.data());
@@ -206,10 +204,25 @@ VERLET_CLONES void turnBack(const Model& m, const Layer& layer, int64_t position
   }
 }
 
+// Of each unit: rows, and which of the wanted they are.
+using Wanted = std::vector<std::vector<std::pair<int64_t, int64_t>>>;
+
+Wanted wantedByUnit(const Plan& plan, const at::Tensor& wanted, int64_t tokens) {
+  std::vector<std::pair<int64_t, int64_t>> placeOf(tokens);
+  for (size_t u = 0; u < plan.units.size(); u++)
+    for (int64_t r = 0; r < plan.units[u].rows(); r++) placeOf[plan.units[u].tokens[r]] = {u, r};
+  Wanted wantedOf(plan.units.size());
+  for (int64_t k = 0; k < wanted.numel(); k++) {
+    const auto [unit, row] = placeOf[wanted.const_data_ptr<int64_t>()[k]];
+    wantedOf[unit].push_back({row, k});
+  }
+  return wantedOf;
+}
+
 struct Way {
   const Tape& tape;
   const int64_t* index;  // each token's record
-  const std::vector<std::vector<std::pair<int64_t, int64_t>>>& wanted;  // of each unit: row, and which of the gradients is its
+  const Wanted& wanted;
   const float* gradient;
   const float* finalNorm;
   float* toInput;
@@ -358,31 +371,40 @@ at::Tensor hiddenOf(at::TensorList tape, const at::Tensor& row, const at::Tensor
 }
 
 // decoder_forward(ids, position [tokens] int64, lengths, prefixes: see packed_attention, wanted [n] int64: tokens whose hidden states
-//   are returned, embedding [vocabulary, hidden], final norm, layers, cos, sin, windows: see decoder.h, heads, kv heads, wide, eps)
-//   -> (hidden [n, hidden], tape [tokens, size], each token's row of it [tokens])
+//   are returned, embedding [vocabulary, hidden], final norm, layers, cos, sin, windows: see decoder.h, heads, kv heads, wide, eps,
+//   keep: whether it will be walked back)
+//   -> (hidden [n, hidden], tape [tokens, size], each token's row of it [tokens]; of nothing where nothing is kept)
 std::tuple<at::Tensor, at::Tensor, at::Tensor> decoderForward(const at::Tensor& ids, const at::Tensor& position, at::IntArrayRef lengths, at::IntArrayRef prefixes,
                                                               const at::Tensor& wanted, const at::Tensor& embedding, const at::Tensor& finalNorm, at::TensorList layers,
                                                               const at::Tensor& cos, const at::Tensor& sin, int64_t heads, int64_t kvHeads, int64_t wide,
-                                                              at::IntArrayRef windows, double eps) {
+                                                              at::IntArrayRef windows, double eps, bool keep) {
   constexpr auto name = "decoder_forward";
   TORCH_CHECK(embedding.dim() == 2 && cos.dim() == 2, name, ": embedding and rotary tables must be matrices");
   const Model m = decoder::read(name, {embedding.size(1), heads, kvHeads, cos.size(1), wide, static_cast<float>(eps)}, layers, cos, sin, windows, decoder::Direction::forward);
-  const float* table = decoder::floats(name, embedding, embedding.numel(), "the embedding");
+  const float *table = decoder::floats(name, embedding, embedding.numel(), "the embedding"), *weight = decoder::floats(name, finalNorm, m.hidden, "the last norm");
   const packed::Sequences sequences(lengths, prefixes);
   checkIndex(name, ids, sequences.tokens, embedding.size(0), "token");
   const Tokens tokens = tokensOf(name, position, wanted, m, sequences.tokens);
-  auto memory = at::empty({std::max<int64_t>(1, sequences.tokens), decoder::Record(m).size}, embedding.options());
-  const Tape tape(name, memory, m);
+  const decoder::Record at(m, keep);
   const Plan plan(sequences);
+  const auto wantedOf = wantedByUnit(plan, wanted, sequences.tokens);
+  auto hidden = at::empty({wanted.numel(), m.hidden}, embedding.options());
+  auto tape = at::empty({keep ? std::max<int64_t>(1, sequences.tokens) : 0, at.size}, embedding.options()), index = at::empty({keep ? sequences.tokens : 0}, ids.options());
+  float *memory = tape.mutable_data_ptr<float>(), *out = hidden.mutable_data_ptr<float>();
+  int64_t* rowOf = index.mutable_data_ptr<int64_t>();
   at::parallel_for(0, static_cast<int64_t>(plan.ofThread.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t thread = begin; thread < end; thread++)
-      for (const int64_t unit : plan.ofThread[thread]) forward(m, plan.units[unit], tokens, ids.const_data_ptr<int64_t>(), table, tape, buffers());
+      for (const int64_t number : plan.ofThread[thread]) {
+        const Unit& unit = plan.units[number];
+        Buffers& b = buffers();
+        if (!keep) decoder::grow(b.records, unit.rows() * at.size);
+        float* base = keep ? memory + unit.base * at.size : b.records.data();
+        forward(m, unit, tokens, ids.const_data_ptr<int64_t>(), table, at, base, b);
+        for (const auto& [row, which] : wantedOf[number]) decoder::norm(base + row * at.size + at.last, 0, weight, 1, m.hidden, m.eps, out + which * m.hidden);
+        for (int64_t r = 0; keep && r < unit.rows(); r++) rowOf[unit.tokens[r]] = unit.base + r;
+      }
   });
-  auto index = at::empty({sequences.tokens}, ids.options());
-  int64_t* rowOf = index.mutable_data_ptr<int64_t>();
-  for (const auto& unit : plan.units)
-    for (int64_t r = 0; r < unit.rows(); r++) rowOf[unit.tokens[r]] = unit.base + r;
-  return {hiddenOf(memory, index.index_select(0, wanted), finalNorm, eps), memory, index};
+  return {hidden, tape, index};
 }
 
 VERLET_CLONES void addUp(const std::vector<std::vector<float>>& sums, int64_t first, int64_t count, float* to) {
@@ -409,16 +431,9 @@ std::vector<at::Tensor> decoderBackward(const at::Tensor& gradient, at::TensorLi
   const Tokens tokens = tokensOf(name, position, wanted, m, sequences.tokens);
   const Plan plan(sequences);
   const Sums places(m);
+  const auto wantedOf = wantedByUnit(plan, wanted, sequences.tokens);
   auto toInput = at::empty({sequences.tokens, hidden}, finalNorm.options());
 
-  std::vector<std::pair<int64_t, int64_t>> placeOf(sequences.tokens);
-  for (size_t u = 0; u < plan.units.size(); u++)
-    for (int64_t r = 0; r < plan.units[u].rows(); r++) placeOf[plan.units[u].tokens[r]] = {u, r};
-  std::vector<std::vector<std::pair<int64_t, int64_t>>> wantedOf(plan.units.size());
-  for (int64_t k = 0; k < wanted.numel(); k++) {
-    const auto [unit, row] = placeOf[wanted.const_data_ptr<int64_t>()[k]];
-    wantedOf[unit].push_back({row, k});
-  }
   const Way way{records,
                 index.const_data_ptr<int64_t>(),
                 wantedOf,
@@ -466,7 +481,7 @@ TORCH_LIBRARY_FRAGMENT(verlet, library) {
   library.def("decoder_hidden(Tensor[] tape, Tensor row, Tensor final_norm, float eps) -> Tensor");
   library.def(
       "decoder_forward(Tensor ids, Tensor position, int[] lengths, int[] prefixes, Tensor wanted, Tensor embedding, Tensor final_norm, Tensor[] layers, Tensor cos, Tensor sin, "
-      "int heads, int kv_heads, int wide, int[] windows, float eps) -> (Tensor hidden, Tensor tape, Tensor index)");
+      "int heads, int kv_heads, int wide, int[] windows, float eps, bool keep) -> (Tensor hidden, Tensor tape, Tensor index)");
   library.def(
       "decoder_backward(Tensor gradient, Tensor[] tape, Tensor index, Tensor position, int[] lengths, int[] prefixes, Tensor wanted, Tensor final_norm, Tensor[] layers, Tensor cos, "
       "Tensor sin, int heads, int kv_heads, int wide, int[] windows, float eps) -> Tensor[]");

@@ -52,7 +52,9 @@ struct Record {
   // model has one); what attention gave and the logs of its normalizers; the residual after it; what SwiGLU is given.
   int64_t input, qkv, raw, attended, logs, sum, gateUp, layer;
   int64_t last, size;
-  explicit Record(const Model& m) {
+  // From one layer to the next; none where a record is used for one layer after the other.
+  int64_t step;
+  explicit Record(const Model& m, bool keepsLayers = true) {
     int64_t end = 0;
     const auto next = [&end](int64_t width) {
       const int64_t begin = end;
@@ -67,7 +69,8 @@ struct Record {
     sum = next(m.hidden);
     gateUp = next(2 * m.wide);
     layer = end;
-    last = layer * static_cast<int64_t>(m.layers.size());
+    step = keepsLayers ? layer : 0;
+    last = keepsLayers ? layer * static_cast<int64_t>(m.layers.size()) : layer;
     size = last + (m.hidden + 15) / 16 * 16;
   }
 };

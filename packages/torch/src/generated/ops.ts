@@ -4771,11 +4771,11 @@ export function verlet_decoder_hidden(tape: readonly Tensor[], row: Tensor, fina
 }
 let handle_verlet_decoder_hidden: number | undefined;
 
-/** `verlet::decoder_forward(Tensor ids, Tensor position, int[] lengths, int[] prefixes, Tensor wanted, Tensor embedding, Tensor final_norm, Tensor[] layers, Tensor cos, Tensor sin, int heads, int kv_heads, int wide, int[] windows, float eps) -> (Tensor hidden, Tensor tape, Tensor index)` */
-export function verlet_decoder_forward(ids: Tensor, position: Tensor, lengths: readonly number[], prefixes: readonly number[], wanted: Tensor, embedding: Tensor, finalNorm: Tensor, layers: readonly Tensor[], cos: Tensor, sin: Tensor, heads: number, kvHeads: number, wide: number, windows: readonly number[], eps: number): [Tensor, Tensor, Tensor] {
+/** `verlet::decoder_forward(Tensor ids, Tensor position, int[] lengths, int[] prefixes, Tensor wanted, Tensor embedding, Tensor final_norm, Tensor[] layers, Tensor cos, Tensor sin, int heads, int kv_heads, int wide, int[] windows, float eps, bool keep) -> (Tensor hidden, Tensor tape, Tensor index)` */
+export function verlet_decoder_forward(ids: Tensor, position: Tensor, lengths: readonly number[], prefixes: readonly number[], wanted: Tensor, embedding: Tensor, finalNorm: Tensor, layers: readonly Tensor[], cos: Tensor, sin: Tensor, heads: number, kvHeads: number, wide: number, windows: readonly number[], eps: number, keep: boolean): [Tensor, Tensor, Tensor] {
   const handle = (handle_verlet_decoder_forward ??= resolve('verlet::decoder_forward'));
   begin();
-  const provided = 32767;
+  const provided = 65535;
   putTensor(ids);
   putTensor(position);
   putNumbers(lengths);
@@ -4791,6 +4791,7 @@ export function verlet_decoder_forward(ids: Tensor, position: Tensor, lengths: r
   putNumber(wide);
   putNumbers(windows);
   putNumber(eps);
+  putFlag(keep);
   return callMany(handle, provided, 'TTT') as [Tensor, Tensor, Tensor];
 }
 let handle_verlet_decoder_forward: number | undefined;

@@ -6,7 +6,7 @@ import { DecoderLayer, type KeptActivations, type ResidualState } from './decode
 import { PackedLinear } from './linear.js';
 import { type RecomputeChoice, recomputeAt } from './recompute.js';
 import { RopeTable } from './rope.js';
-import { canPassWhole, passWhole } from './whole-pass.js';
+import { canPassWhole, hiddenStates, passWhole } from './whole-pass.js';
 
 export interface TransformerOptions extends nn.LayerOptions {}
 
@@ -47,8 +47,9 @@ export class Decoder extends nn.Module {
    * Hidden states after the last norm, [tokens, hidden]; with `rows` those of these tokens only, [rows, hidden]. Without
    * gradients: `forwardForTraining` is the way to those.
    */
-  forward(inputIds: Tensor, context: AttentionContext, rows: Tensor | null = null): Tensor {
+  forward(inputIds: Tensor, context: AttentionContext, rows: Tensor | null = null, whole?: boolean): Tensor {
     this.rope.reserve(context.maxPosition);
+    if (canPassWhole(this, context, { whole })) return hiddenStates(this, inputIds, context, rows);
     return noGrad(() => {
       let state: ResidualState = { added: null, residual: aten.embedding(this.embed_tokens.weight, inputIds) };
       for (const layer of this.layers) {
@@ -63,8 +64,7 @@ export class Decoder extends nn.Module {
   /** A pass that can be walked back layer by layer; with `rows` its hidden states are those of these tokens only. */
   forwardForTraining(inputIds: Tensor, context: AttentionContext, options: TrainingOptions = {}): DecoderPass {
     this.rope.reserve(context.maxPosition);
-    if (canPassWhole(this, context, options))
-      return passWhole(this, inputIds, context, options.rows ?? aten.arange(inputIds.numel, 'int64'));
+    if (canPassWhole(this, context, options)) return passWhole(this, inputIds, context, options.rows);
     const kept: KeptActivations[] = [];
     const [hidden, last] = noGrad(() => {
       let state: ResidualState = { added: null, residual: aten.embedding(this.embed_tokens.weight, inputIds) };

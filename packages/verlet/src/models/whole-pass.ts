@@ -139,23 +139,53 @@ export function resumePass(
   return wayBack(decoder, inputIds, context, rows, recordedHidden(decoder, recorded, rows), recorded, []);
 }
 
-export function passWhole(decoder: Decoder, inputIds: Tensor, context: PackedAttention, rows: Tensor): DecoderPass {
-  const holder = {};
-  const [hidden, tape, index] = noGrad(() =>
+type Forward = [hidden: Tensor, tape: Tensor, index: Tensor];
+
+function forward(
+  decoder: Decoder,
+  inputIds: Tensor,
+  context: PackedAttention,
+  rows: Tensor | null,
+  keep: boolean,
+): Forward {
+  return noGrad(() =>
     scope(() =>
       aten.verlet_decoder_forward(
         inputIds,
         context.positions,
         context.lengths,
         context.prefixes,
-        rows,
+        rows ?? everyToken(inputIds),
         decoder.embed_tokens.weight.detach(),
         decoder.norm.weight.detach(),
         layerWeights(decoder, ({ weight }) => aten.verlet_pack_weight(weight.detach())),
         ...constants(decoder),
+        keep,
       ),
     ),
   );
+}
+
+const everyToken = (inputIds: Tensor): Tensor => aten.arange(inputIds.numel, 'int64');
+
+/** Hidden states behind the last norm, for a pass that is not walked back. */
+export function hiddenStates(
+  decoder: Decoder,
+  inputIds: Tensor,
+  context: PackedAttention,
+  rows: Tensor | null,
+): Tensor {
+  return scope(() => forward(decoder, inputIds, context, rows, false)[0]);
+}
+
+export function passWhole(
+  decoder: Decoder,
+  inputIds: Tensor,
+  context: PackedAttention,
+  rows: Tensor = everyToken(inputIds),
+): DecoderPass {
+  const holder = {};
+  const [hidden, tape, index] = forward(decoder, inputIds, context, rows, true);
   for (const tensor of [hidden, tape, index]) tensor.heldBy(holder);
   return wayBack(decoder, inputIds, context, rows, hidden, { tape: [tape], index }, [hidden, tape, index], holder);
 }

@@ -252,21 +252,17 @@ export class EagerRunner implements ModelRunner {
           for (let step = 0; step < limit; step++) slots[step * rows + row] = this.slot(sequence, position + step);
           maxPosition = Math.max(maxPosition, position + limit);
         }
-        const columns = tensor(words, { dtype: 'int64', shape: [4, rows] }).unbind(0) as [
+        const [ids, positions, drawn, limits] = tensor(words, { dtype: 'int64', shape: [4, rows] }).unbind(0) as [
           Tensor,
           Tensor,
           Tensor,
           Tensor,
         ];
-        const { tokens, logProbs } = this.decoder()!.decode(
-          columns,
-          this.table(sequences),
-          steps,
-          maxPosition,
-          this.columnsOf(sequences),
-          this.ready(),
-          this.record(slots, true),
-        );
+        const columns = this.columnsOf(sequences);
+        const record = this.record(slots, true);
+        const table = this.table(sequences);
+        const batch = { ids, positions, drawn, limits, maxPosition, table, steps, columns, record };
+        const [tokens, logProbs] = this.decoder()!.decode(batch, this.ready());
         return { steps, tokenIds: tokens.toInt32Array(), logProbs: logProbs.toFloat32Array() };
       }),
     );

@@ -29,6 +29,21 @@ export interface DecodeBatch {
   record?: TapeRows | null;
 }
 
+/** Sequences that go on for several tokens. */
+export interface DecodeManyBatch {
+  /** The last token of each, and its position. */
+  ids: Tensor;
+  positions: Tensor;
+  /** How many tokens were sampled before, and how many may be now. */
+  drawn: Tensor;
+  limits: Tensor;
+  maxPosition: number;
+  table: Tensor;
+  steps: number;
+  columns: SamplingColumns;
+  record?: TapeRows | null;
+}
+
 export class PackedDecoder {
   private readonly head: Tensor;
   private readonly layers: Tensor[];
@@ -54,19 +69,12 @@ export class PackedDecoder {
     return model.parameterCount() * 4 <= mostBytes ? new PackedDecoder(model) : null;
   }
 
-  /** [wanted, vocabulary]; keys and values of the tokens go into the cache on the way. */
-  logits(batch: DecodeBatch, cache: KvCache): Tensor {
-    const { ids, positions, maxPosition, slots, sequences, table, wanted, record } = batch;
+  /** What every call is given of the cache and the model. */
+  private parts(cache: KvCache, maxPosition: number) {
     const { config, model: decoder } = this.model;
     decoder.reservePositions(maxPosition);
     const { cos, sin } = decoder.rotaryTables;
-    return aten.verlet_decode_step(
-      ids,
-      positions,
-      slots,
-      sequences,
-      table,
-      wanted,
+    return [
       cache.keys,
       cache.values,
       decoder.embed_tokens.weight,
@@ -79,30 +87,34 @@ export class PackedDecoder {
       config.intermediateSize,
       this.windows,
       config.rmsNormEps,
+    ] as const;
+  }
+
+  /** [wanted, vocabulary]; keys and values of the tokens go into the cache on the way. */
+  logits(batch: DecodeBatch, cache: KvCache): Tensor {
+    const { ids, positions, maxPosition, slots, sequences, table, wanted, record } = batch;
+    return aten.verlet_decode_step(
+      ids,
+      positions,
+      slots,
+      sequences,
+      table,
+      wanted,
+      ...this.parts(cache, maxPosition),
       record?.pieces ?? [],
       record ? aten.arange_start(record.first, record.first + record.count, 'int64') : null,
     );
   }
 
-  /**
-   * Several tokens in a row for each sequence.
-   *
-   * @param columns [rows] each: a sequence's last token, its position, how many were sampled before, how many may be now
-   */
-  decode(
-    columns: readonly [ids: Tensor, positions: Tensor, drawn: Tensor, limits: Tensor],
-    table: Tensor,
-    steps: number,
-    maxPosition: number,
-    { ends, temperature, topP, minP, topK, seed, stream }: SamplingColumns,
-    cache: KvCache,
-    record: DecodeBatch['record'],
-  ): { tokens: Tensor; logProbs: Tensor } {
-    const { config, model: decoder } = this.model;
-    decoder.reservePositions(maxPosition);
-    const { cos, sin } = decoder.rotaryTables;
-    const [tokens, logProbs] = aten.verlet_decode_steps(
-      ...columns,
+  /** Several tokens in a row for each sequence, [rows, steps]; -1 behind a sequence's end. */
+  decode(batch: DecodeManyBatch, cache: KvCache): [tokens: Tensor, logProbs: Tensor] {
+    const { ids, positions, drawn, limits, maxPosition, table, steps, columns, record } = batch;
+    const { ends, temperature, topP, minP, topK, seed, stream } = columns;
+    return aten.verlet_decode_steps(
+      ids,
+      positions,
+      drawn,
+      limits,
       table,
       ends,
       steps,
@@ -112,22 +124,10 @@ export class PackedDecoder {
       topK,
       seed,
       stream,
-      cache.keys,
-      cache.values,
-      decoder.embed_tokens.weight,
-      this.head,
-      decoder.norm.weight,
-      this.layers,
-      cos,
-      sin,
-      config.numHeads,
-      config.intermediateSize,
-      this.windows,
-      config.rmsNormEps,
+      ...this.parts(cache, maxPosition),
       record?.pieces ?? [],
       record?.first ?? -1,
     );
-    return { tokens, logProbs };
   }
 
   dispose(): void {

@@ -40,12 +40,12 @@ export function maxDifference(a: Tensor, b: Tensor): number {
   return scope(() => a.to('float32').sub(b.to('float32')).abs().max().item());
 }
 
-/** [tokens, vocabulary] of sequences laid end to end. */
-export function packedLogits(model: CausalLM, rows: readonly (readonly number[])[]): Tensor {
+/** [tokens, vocabulary] of sequences laid end to end. @param whole see `TrainingOptions` */
+export function packedLogits(model: CausalLM, rows: readonly (readonly number[])[], whole?: boolean): Tensor {
   return noGrad(() =>
     scope(() => {
       const context = new PackedAttention(rows.map((row) => row.length));
-      const logits = model.logits(model.model.forward(nn.indexTensor(rows.flat()), context));
+      const logits = model.logits(model.model.forward(nn.indexTensor(rows.flat()), context, null, whole));
       context.dispose();
       return logits;
     }),

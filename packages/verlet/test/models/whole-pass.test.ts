@@ -23,6 +23,9 @@ function passed(model: CausalLM, { lengths, prefixes, wanted }: Batch, whole: bo
     expect(canPassWhole(model.model, context, options)).toBe(whole);
     const pass = model.model.forwardForTraining(ids, context, options);
     const results = new Map([['hidden', pass.hidden.clone()]]);
+    // A pass that is not walked back is the same pass.
+    const alone = model.model.forward(ids, context, options.rows ?? null, whole);
+    expect(maxDifference(alone, pass.hidden)).toBeLessThan(whole ? 1e-30 : 1e-5);
     pass.backward(pass.hidden.cos());
     for (const [name, parameter] of model.namedParameters())
       if (parameter.gradient) results.set(name, parameter.gradient.clone());
