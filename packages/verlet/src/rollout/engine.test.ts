@@ -1,10 +1,13 @@
 /** The engine on the CPU: what it samples does not depend on how it was scheduled, and is what the trainer computes. */
-import { liveTensors, manualSeed, nn, noGrad, scope } from '@verlet/torch';
-import { afterEach, describe, expect, it } from 'vitest';
+import { liveTensors, manualSeed, nn, noGrad, scope, tensor } from '@verlet/torch';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { AheadRunner } from '../../test/rollout/ahead-runner.js';
 import { type CausalLM, createCausalLM, PackedAttention } from '../models/index.js';
 import type { Tokenizer } from '../models/tokenizer/index.js';
+import { recordedHidden } from '../models/whole-pass.js';
+import { ActivationTape } from './activation-tape.js';
 import { type EngineOptions, RolloutEngine } from './engine.js';
+import { EagerRunner } from './model-runner.js';
 import type { GenerationOutput, GenerationRequest, SamplingParams } from './types.js';
 
 const vocabulary = 61;
@@ -184,8 +187,9 @@ function randomRequest(next: () => number, k: number, seldomHost: boolean): Gene
   if (shared && integer(2) === 0) promptIds.push(...Array.from({ length: integer(6) }, () => integer(vocabulary)));
   const sampling: SamplingParams = { maxTokens: 1 + integer(24), temperature: [0, 1, 0.7, 1.5][integer(4)]! };
   let kind = integer(10);
-  // What the host must work out keeps a whole batch from running ahead.
-  if (seldomHost && [3, 6, 7].includes(kind) && integer(20) > 0) kind = 9;
+  // What the host must work out keeps a whole batch from running ahead or several tokens at a time.
+  if (seldomHost && [3, 4, 6, 7].includes(kind) && integer(20) > 0) kind = 9;
+  if (integer(4) === 0) Object.assign(sampling, { ignoreEos: true });
   if (kind === 0) Object.assign(sampling, { topK: 1 + integer(8) });
   if (kind === 1) Object.assign(sampling, { topP: 0.5 + next() / 2 });
   if (kind === 2) Object.assign(sampling, { minP: next() / 4 });
@@ -198,17 +202,64 @@ function randomRequest(next: () => number, k: number, seldomHost: boolean): Gene
   return { id: `r${k}`, promptIds, sampleIndex: integer(4), sampling };
 }
 
-describe.each([
-  ['step by step', false],
-  ['one step ahead of the host', true],
-])('a thousand requests, %s', (_, isAhead) => {
+/**
+ * How far what was written down of complete requests is from what a pass without any cache computes, token by token.
+ * Null where a request has no record.
+ */
+function recordErrors(
+  tape: ActivationTape,
+  requests: readonly GenerationRequest[],
+  results: readonly GenerationOutput[],
+  own = model,
+): (number | null)[] {
+  return results.flatMap(({ tokenIds, finishReason }, k) => {
+    if (finishReason === 'abort') return [];
+    const ids = [...Array.from(requests[k]!.promptIds), ...tokenIds];
+    const rows = tape.find(Int32Array.from(ids));
+    if (!rows) return [null];
+    return scope(() => {
+      const context = new PackedAttention([rows.length], 'cpu');
+      const wanted = noGrad(() => own.model.forward(nn.indexTensor(ids.slice(0, -1)), context));
+      context.dispose();
+      const every = tensor(Int32Array.from(rows.keys()), { dtype: 'int64' });
+      const got = recordedHidden(own.model, tape.recorded(rows), every);
+      return [got.sub(wanted).abs().max().item()];
+    });
+  });
+}
+
+interface Way {
+  ahead?: boolean;
+  tokensPerStep?: number;
+  /** Whether activations are written down. */
+  records?: boolean;
+  seed: number;
+}
+
+describe.each<[string, Way]>([
+  ['step by step', { seed: 12 }],
+  ['one step ahead of the host', { ahead: true, seed: 11 }],
+  ['written down', { records: true, seed: 13 }],
+  ['three tokens at a time, written down', { tokensPerStep: 3, records: true, seed: 14 }],
+  ['eight tokens at a time', { tokensPerStep: 8, seed: 15 }],
+  ['eight tokens at a time, written down', { tokensPerStep: 8, records: true, seed: 16 }],
+])('hundreds of requests, %s', (_, { ahead: isAhead = false, tokensPerStep = 1, records = false, seed }) => {
   it('each gets what it gets alone, through preemption, chunks, shared prefixes and aborts', async () => {
-    const next = random(isAhead ? 11 : 12);
+    const next = random(seed);
     const count = 500;
-    const requests = Array.from({ length: count }, (_, k) => randomRequest(next, k, isAhead));
+    const requests = Array.from({ length: count }, (_, k) => randomRequest(next, k, isAhead || tokensPerStep > 1));
+    // Samples of one prompt come together, and some are over with their first token.
+    for (const [k, request] of requests.entries()) {
+      if (k > 0 && next() < 0.4) request.promptIds = requests[k - 1]!.promptIds;
+      if (next() < 0.1) Object.assign(request.sampling!, { maxTokens: 1, minTokens: 0 });
+    }
     const before = liveTensors().count;
+    const manyAtOnce = vi.spyOn(EagerRunner.prototype, 'decodeMany');
+    const tape = records ? ActivationTape.of(model, 2 ** 27)! : null;
     const engine = makeEngine({
       ahead: isAhead,
+      tokensPerStep,
+      tape,
       cacheBytes: 34 * blockBytes,
       maxNumBatchedTokens: 24,
       maxModelLength: 64,
@@ -233,6 +284,15 @@ describe.each([
     expect(stats.numFreeBlocks).toBe(stats.numBlocks);
     expect(stats).toMatchObject({ numWaiting: 0, numRunning: 0 });
     if (isAhead) expect(ahead!.numAhead).toBeGreaterThan(100);
+    const calls = manyAtOnce.mock.calls.length;
+    manyAtOnce.mockRestore();
+    if (tokensPerStep > 1) expect(calls).toBeGreaterThan(40);
+    else expect(calls).toBe(0);
+    if (tape)
+      for (const error of recordErrors(tape, requests, results)) {
+        expect(error).not.toBeNull();
+        expect(error!).toBeLessThan(1e-4);
+      }
     const alone = makeEngine({ maxNumSeqs: 1, enablePrefixCaching: false, maxModelLength: 64 });
     let cut = 0;
     for (const [k, request] of requests.entries()) {
@@ -256,9 +316,52 @@ describe.each([
     expect(cut).toBeLessThan(aborted.size + 1);
     await engine.close();
     await alone.close();
+    tape?.dispose();
     expect(liveTensors().count).toBe(before);
   });
 });
+
+it.each([1, 8])(
+  '%i tokens at a time, what is found on the tape is of the weights as they are',
+  async (tokensPerStep) => {
+    const next = random(20 + tokensPerStep);
+    const own = makeModel();
+    const tape = ActivationTape.of(own, 2 ** 24)!;
+    const engine = makeEngine({ tokensPerStep, tape, cacheBytes: 60 * blockBytes, maxNumBatchedTokens: 24 }, own);
+    let found = 0;
+    for (let round = 0; round < 12; round++) {
+      const requests = Array.from({ length: 20 }, (_, k) => randomRequest(next, 100 * round + k, true));
+      const outputs = requests.map((request) => output(engine, request));
+      const all = Promise.all(outputs);
+      for (let event = 0; event < 4; event++) {
+        for (let turns = Math.floor(next() * 6); turns > 0; turns--)
+          await new Promise((resolve) => setImmediate(resolve));
+        const kind = Math.floor(next() * 6);
+        if (kind === 0) {
+          noGrad(() => {
+            for (const parameter of own.parameters()) parameter.mul_(1.02);
+          });
+          await engine.updateWeights();
+        } else if (kind === 1) {
+          await engine.sleep();
+          await engine.wake();
+        } else if (kind === 2) tape.isOn = !tape.isOn;
+        else if (kind === 3) tape.clear();
+        else if (kind === 4) engine.forgetPrefixes();
+      }
+      tape.isOn = true;
+      for (const error of recordErrors(tape, requests, await all, own)) {
+        if (error === null) continue;
+        expect(error).toBeLessThan(1e-4);
+        found++;
+      }
+    }
+    expect(found).toBeGreaterThan(40);
+    await engine.close();
+    tape.dispose();
+    own.dispose();
+  },
+);
 
 describe.each([false, true])('phases of a trainer (ahead: %s)', (isAhead) => {
   it('starts over with new weights in the middle of a generation', async () => {

@@ -204,12 +204,12 @@ export class RolloutEngine implements Engine {
     this.counters.numSteps++;
     if (schedule.kind === 'prefill') {
       const sampled = this.runner.prefill(schedule.jobs);
-      for (const [k, job] of schedule.jobs.entries()) {
-        this.scheduler.prefilled(job);
+      for (const job of schedule.jobs) this.scheduler.prefilled(job);
+      // Before tokens are handed out: one may be a sequence's last, and its blocks must be complete then.
+      this.runner.copyBlocks(this.scheduler.copies.splice(0));
+      for (const [k, job] of schedule.jobs.entries())
         if (job.completes)
           for (const [j, sequence] of job.sequences.entries()) this.acceptOne(sequence, sampled[k]![j]!);
-      }
-      this.runner.copyBlocks(this.scheduler.copies.splice(0));
     } else if (this.runner.canLaunch?.(schedule.sequences, null))
       this.flight = this.runner.launch!(schedule.sequences, null);
     else this.decode(schedule.sequences);
@@ -331,6 +331,10 @@ export class RolloutEngine implements Engine {
     this.runner.weightsChanged?.();
     this.pool.forgetAll();
     this.scheduler.restartAll();
+  }
+
+  forgetPrefixes(): void {
+    this.pool.forgetAll();
   }
 
   /** Prepares for all batch sizes now instead of when each is first met. */

@@ -49,6 +49,8 @@ export interface LaunchedStep {
 /** The one-call decoder attends token by token: good for prompts whose keys stay in the cache of a core. */
 const longestInOneCall = 512;
 
+type PrefillWay = 'decoder' | 'packed' | 'cached';
+
 export class EagerRunner implements ModelRunner {
   private cache: KvCache | null = null;
   /** Made when it is first needed; undefined while it is not known whether the model has one. */
@@ -115,20 +117,19 @@ export class EagerRunner implements ModelRunner {
   prefill(jobs: readonly PrefillJob[]): Sampled[][] {
     const results = new Map<PrefillJob, Sampled[]>();
     const isFresh = (job: PrefillJob): boolean => job.start === 0 && job.completes;
-    const inOneCall = this.decoder() !== null && jobs.every((job) => job.end <= longestInOneCall);
-    const groups = inOneCall ? [jobs] : [jobs.filter(isFresh), jobs.filter((job) => !isFresh(job))];
-    for (const group of groups)
-      if (group.length > 0)
-        this.prefillGroup(group, inOneCall ? 'decoder' : isFresh(group[0]!) ? 'packed' : 'cached', results);
+    const wayOf = (job: PrefillJob): PrefillWay => {
+      if (this.decoder() && job.end <= longestInOneCall) return 'decoder';
+      return isFresh(job) ? 'packed' : 'cached';
+    };
+    for (const way of ['decoder', 'packed', 'cached'] as const) {
+      const group = jobs.filter((job) => wayOf(job) === way);
+      if (group.length > 0) this.prefillGroup(group, way, results);
+    }
     return jobs.map((job) => results.get(job) ?? []);
   }
 
   /** The jobs must all be ones that the way can take: whole prompts only when they are to attend packed. */
-  private prefillGroup(
-    jobs: readonly PrefillJob[],
-    way: 'decoder' | 'packed' | 'cached',
-    results: Map<PrefillJob, Sampled[]>,
-  ): void {
+  private prefillGroup(jobs: readonly PrefillJob[], way: PrefillWay, results: Map<PrefillJob, Sampled[]>): void {
     noGrad(() =>
       scope(() => {
         const completed = jobs.filter((job) => job.completes);
@@ -237,7 +238,8 @@ export class EagerRunner implements ModelRunner {
       scope(() => {
         const rows = sequences.length;
         const words = new Int32Array(4 * rows);
-        const slots = new Int32Array(steps * rows);
+        // Nothing is computed for a sequence behind its last token.
+        const slots = new Int32Array(steps * rows).fill(-1);
         let maxPosition = 0;
         for (let row = 0; row < rows; row++) {
           const sequence = sequences[row]!;
@@ -247,8 +249,7 @@ export class EagerRunner implements ModelRunner {
           words[rows + row] = position;
           words[2 * rows + row] = sequence.numOutput;
           words[3 * rows + row] = limit;
-          for (let step = 0; step < steps; step++)
-            slots[step * rows + row] = this.slot(sequence, position + Math.min(step, limit - 1));
+          for (let step = 0; step < limit; step++) slots[step * rows + row] = this.slot(sequence, position + step);
           maxPosition = Math.max(maxPosition, position + limit);
         }
         const [ids, positions, drawn, limits] = tensor(words, { dtype: 'int64', shape: [4, rows] }).unbind(0) as [

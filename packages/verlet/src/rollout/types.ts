@@ -85,6 +85,8 @@ export interface Engine {
   abort(id: string): void;
   /** Weights changed (or are about to be read anew): drop cached prefixes and count a new version. */
   updateWeights(): Promise<void>;
+  /** Compute prompts anew, also where their beginnings are in the cache. */
+  forgetPrefixes?(): void;
   /** Free the KV cache between phases; requests submitted meanwhile wait. */
   sleep(): Promise<void>;
   wake(): Promise<void>;

@@ -66,6 +66,7 @@ export class ActorRolloutRefWorker {
   private folder!: string;
   private agents!: AgentRollout;
   private tape: ActivationTape | null = null;
+  private recordedStep: number | null | undefined = null;
   private readonly settings: PpoConfig['actor_rollout_ref'];
   private updates = 0;
 
@@ -135,7 +136,7 @@ export class ActorRolloutRefWorker {
     const { rollout } = this.settings;
     const rowIds = batch.column<number>('row_id');
     const validate = batch.metaInfo.validate === true;
-    if (this.tape) this.tape.isOn = !validate;
+    this.record(validate ? null : (batch.metaInfo.global_steps as number));
     const { trajectories, metrics } = await this.agents.run(batch.column<AgentRow>('agent_row'), {
       sampling: batch.metaInfo.sampling as SamplingParams,
       validate,
@@ -151,6 +152,20 @@ export class ActorRolloutRefWorker {
     );
     output.metaInfo.metrics = metrics;
     return output;
+  }
+
+  /**
+   * Writes down what is sampled for a training step, and nothing for validation (null). Each step begins anew: one that updated
+   * nothing must not leave its successors without room, and what was computed for others has no record to go with it.
+   */
+  private record(step: number | null): void {
+    const { tape } = this;
+    if (!tape || step === this.recordedStep) return;
+    this.recordedStep = step;
+    tape.isOn = step !== null;
+    if (!tape.isOn) return;
+    tape.clear();
+    this.engine.forgetPrefixes?.();
   }
 
   /** Free the key-value cache before training, get it back before sampling. */

@@ -238,9 +238,15 @@ function sharedGroups(source: RowSource, rows: readonly number[], longestShared:
     .map(([, group]) => group);
 }
 
-/** The tokens of a row without padding. */
-export function tokensOf({ inputIds, attentionMask, width }: RowSource, row: number): Int32Array {
-  return inputIds.subarray(row * width, (row + 1) * width).filter((_, k) => attentionMask[row * width + k] === 1);
+/** The tokens of a row without padding, up to a column. */
+export function tokensOf({ inputIds, attentionMask, width }: RowSource, row: number, end = width): Int32Array {
+  return inputIds.subarray(row * width, row * width + end).filter((_, k) => attentionMask[row * width + k] === 1);
+}
+
+/** The column behind the last token of a row that the model sampled. */
+export function sampledEnd({ responseMask, width, responseWidth }: RowSource, row: number): number {
+  const sampled = responseMask.subarray(row * responseWidth, (row + 1) * responseWidth);
+  return width - responseWidth + sampled.lastIndexOf(1) + 1;
 }
 
 /** Scored values [scored] back into [rows, responseWidth], zero elsewhere. */

@@ -1,8 +1,8 @@
 /** Sharing prompts changes how much is computed, and nothing else: scores, values, losses and gradients stay as they were. */
-import { AdamW, manualSeed, scope, type Tensor, tensor } from '@verlet/torch';
+import { AdamW, manualSeed, nn, noGrad, scope, type Tensor, tensor } from '@verlet/torch';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createCausalLM, readModelConfig, ValueModel } from '../models/index.js';
+import { type CausalLM, createCausalLM, PackedAttention, readModelConfig, ValueModel } from '../models/index.js';
 import { DataProto } from '../protocol/index.js';
 import { ActorUpdater } from './actor.js';
 import { CriticUpdater, computeValues } from './critic.js';
@@ -116,6 +116,24 @@ function expectSameUpdate(update: (options: UpdateOptions, metrics: MetricList) 
     if (name !== 'perf/shared_prompt_tokens') expect(shared!.metrics[name], name).toBeCloseTo(value, 4);
 }
 
+/** Log-probs of the sampled tokens, each row by itself and to its very end. */
+function logProbsOfWholeRows(model: CausalLM, rows: readonly Row[], temperature: number): Tensor {
+  const values = rows.flatMap(({ prompt: given, response, mask }) => {
+    const ids = [...given, ...response];
+    const own = new Array<number>(responseWidth).fill(0);
+    if (ids.length === 0) return own;
+    const context = new PackedAttention([ids.length], 'cpu');
+    const hidden = noGrad(() => model.model.forward(nn.indexTensor(ids), context));
+    context.dispose();
+    const logs = noGrad(() => model.logits(hidden).div(temperature).logSoftmax(-1)).toNested() as number[][];
+    // A row without a prompt has nothing that predicts its first token.
+    for (const [k, id] of response.entries())
+      if (mask[k] === 1 && given.length + k > 0) own[k] = logs[given.length + k - 1]![id]!;
+    return own;
+  });
+  return tensor(Float32Array.from(values), { shape: [rows.length, responseWidth] });
+}
+
 /** Cut anywhere, as micro-batches may be. */
 function halves(rows: number, cut: number): number[][] {
   const all = Array.from({ length: rows }, (_, k) => k);
@@ -153,6 +171,7 @@ describe.each(families)('shared prompts: $model_type', (family) => {
               sharePrompts,
             }),
           );
+          expect(furthest(logProbsOfWholeRows(model, rows, 0.8), plain!.logProbs)).toBeLessThan(1e-5);
           for (const name of ['logProbs', 'entropy', 'sumPiSquared'] as const) {
             expect(furthest(shared![name]!, plain![name]!), name).toBeLessThan(1e-5);
             shared![name]!.dispose();
