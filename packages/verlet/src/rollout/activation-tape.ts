@@ -47,11 +47,11 @@ export class ActivationTape {
     return tape.mostRows > 0 ? tape : null;
   }
 
-  /** Where the tokens that are about to be computed for these slots of the cache are written; null: nowhere. */
+  /** Where the tokens that are about to be computed for these slots of the cache are written, -1: for none; null: nowhere. */
   take(slots: ArrayLike<number>, slotCount: number): TapeRows | null {
     if (this.rowOfSlot.length < slotCount) this.rowOfSlot = new Int32Array(slotCount).fill(-1);
     const fits = this.isOn && this.used + slots.length <= this.mostRows;
-    for (let k = 0; k < slots.length; k++) this.rowOfSlot[slots[k]!] = fits ? this.used + k : -1;
+    for (let k = 0; k < slots.length; k++) if (slots[k]! >= 0) this.rowOfSlot[slots[k]!] = fits ? this.used + k : -1;
     if (!fits) return null;
     const first = this.used;
     this.used += slots.length;

@@ -201,12 +201,12 @@ export class RolloutEngine implements Engine {
     this.counters.numSteps++;
     if (schedule.kind === 'prefill') {
       const sampled = this.runner.prefill(schedule.jobs);
-      for (const [k, job] of schedule.jobs.entries()) {
-        this.scheduler.prefilled(job);
+      for (const job of schedule.jobs) this.scheduler.prefilled(job);
+      // Before tokens are handed out: who ends with its first one is complete, its blocks too.
+      this.runner.copyBlocks(this.scheduler.copies.splice(0));
+      for (const [k, job] of schedule.jobs.entries())
         if (job.completes)
           for (const [j, sequence] of job.sequences.entries()) this.acceptOne(sequence, sampled[k]![j]!);
-      }
-      this.runner.copyBlocks(this.scheduler.copies.splice(0));
     } else if (this.runner.canLaunch?.(schedule.sequences, null))
       this.flight = this.runner.launch!(schedule.sequences, null);
     else this.decode(schedule.sequences);

@@ -248,7 +248,7 @@ export class EagerRunner implements ModelRunner {
           words[2 * rows + row] = sequence.numOutput;
           words[3 * rows + row] = limit;
           for (let step = 0; step < steps; step++)
-            slots[step * rows + row] = this.slot(sequence, position + Math.min(step, limit - 1));
+            slots[step * rows + row] = step < limit ? this.slot(sequence, position + step) : -1;
           maxPosition = Math.max(maxPosition, position + limit);
         }
         const columns = tensor(words, { dtype: 'int64', shape: [4, rows] }).unbind(0) as [
