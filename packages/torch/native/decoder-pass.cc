@@ -368,6 +368,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> decoderForward(const at::Tensor& 
   TORCH_CHECK(embedding.dim() == 2 && cos.dim() == 2, name, ": embedding and rotary tables must be matrices");
   const Model m = decoder::read(name, {embedding.size(1), heads, kvHeads, cos.size(1), wide, static_cast<float>(eps)}, layers, cos, sin, windows, decoder::Direction::forward);
   const float* table = decoder::floats(name, embedding, embedding.numel(), "the embedding");
+  decoder::floats(name, finalNorm, m.hidden, "the last norm");
   const packed::Sequences sequences(lengths, prefixes);
   checkIndex(name, ids, sequences.tokens, embedding.size(0), "token");
   const Tokens tokens = tokensOf(name, position, wanted, m, sequences.tokens);

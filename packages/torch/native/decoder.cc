@@ -37,6 +37,8 @@ Tape::Tape(const char* name, at::TensorList tensors, const Model& m) : at(m) {
   for (const auto& x : tensors) {
     TORCH_CHECK(x.scalar_type() == at::kFloat && x.is_contiguous() && x.dim() == 2 && x.size(1) == at.size && x.size(0) > 0 && (pieces.empty() || x.size(0) == rowsPerPiece), name,
                 ": the tape must be pieces of one size, float32 [rows, ", at.size, "], one is ", x.scalar_type(), " ", x.sizes());
+    // Rows are whole vectors long: where the first begins at one, all do.
+    TORCH_CHECK(reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0, name, ": the tape must begin at a multiple of 16 bytes; a view into other memory may not");
     rowsPerPiece = x.size(0);
     pieces.push_back(x.mutable_data_ptr<float>());
   }
