@@ -130,13 +130,14 @@ describe('a whole pass', () => {
     });
   });
 
-  it('refuses a last norm of another width', async () => {
+  it('refuses a last norm of another width, and more heads than can be', async () => {
     const { model } = await loaded;
+    model.reservePositions(4);
     const { config, rotaryTables, embed_tokens, layers } = model;
     scope(() => {
       const [one, none] = [nn.indexTensor([0]), nn.indexTensor([])];
       const weights = noGrad(() => layerWeights(model, ({ weight }) => aten.verlet_pack_weight(weight.detach())));
-      const forward = (norm: Tensor) =>
+      const forward = (norm: Tensor, heads = config.numHeads) =>
         aten.verlet_decoder_forward(
           one,
           one,
@@ -148,7 +149,7 @@ describe('a whole pass', () => {
           weights,
           rotaryTables.cos,
           rotaryTables.sin,
-          config.numHeads,
+          heads,
           config.numKvHeads,
           config.intermediateSize,
           layers.map(() => 0),
@@ -156,6 +157,7 @@ describe('a whole pass', () => {
         );
       expect(forward(ones([config.hiddenSize]))[0].shape).toEqual([0, config.hiddenSize]);
       expect(() => forward(ones([config.hiddenSize - 1]))).toThrow(/the last norm must be/);
+      expect(() => forward(ones([config.hiddenSize]), 2 ** 62)).toThrow(/there cannot be 4611686018427387904 heads/);
     });
   });
 
