@@ -1,10 +1,11 @@
 /** The engine on the CPU: what it samples does not depend on how it was scheduled, and is what the trainer computes. */
 import { liveTensors, manualSeed, nn, noGrad, scope } from '@verlet/torch';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { AheadRunner } from '../../test/rollout/ahead-runner.js';
 import { type CausalLM, createCausalLM, PackedAttention } from '../models/index.js';
 import type { Tokenizer } from '../models/tokenizer/index.js';
 import { type EngineOptions, RolloutEngine } from './engine.js';
+import { EagerRunner } from './model-runner.js';
 import type { GenerationOutput, GenerationRequest, SamplingParams } from './types.js';
 
 const vocabulary = 61;
@@ -199,16 +200,19 @@ function randomRequest(next: () => number, k: number, seldomHost: boolean): Gene
 }
 
 describe.each([
-  ['step by step', false],
-  ['one step ahead of the host', true],
-])('a thousand requests, %s', (_, isAhead) => {
+  ['step by step', false, 1],
+  ['one step ahead of the host', true, 1],
+  ['several tokens at a time', false, 5],
+])('a thousand requests, %s', (_, isAhead, tokensPerStep) => {
   it('each gets what it gets alone, through preemption, chunks, shared prefixes and aborts', async () => {
     const next = random(isAhead ? 11 : 12);
     const count = 500;
-    const requests = Array.from({ length: count }, (_, k) => randomRequest(next, k, isAhead));
+    const many = vi.spyOn(EagerRunner.prototype, 'decodeMany');
+    const requests = Array.from({ length: count }, (_, k) => randomRequest(next, k, isAhead || tokensPerStep > 1));
     const before = liveTensors().count;
     const engine = makeEngine({
       ahead: isAhead,
+      tokensPerStep,
       cacheBytes: 34 * blockBytes,
       maxNumBatchedTokens: 24,
       maxModelLength: 64,
@@ -233,6 +237,8 @@ describe.each([
     expect(stats.numFreeBlocks).toBe(stats.numBlocks);
     expect(stats).toMatchObject({ numWaiting: 0, numRunning: 0 });
     if (isAhead) expect(ahead!.numAhead).toBeGreaterThan(100);
+    if (tokensPerStep > 1) expect(many.mock.calls.length).toBeGreaterThan(20);
+    many.mockRestore();
     const alone = makeEngine({ maxNumSeqs: 1, enablePrefixCaching: false, maxModelLength: 64 });
     let cut = 0;
     for (const [k, request] of requests.entries()) {
