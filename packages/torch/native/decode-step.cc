@@ -230,16 +230,18 @@ std::tuple<at::Tensor, at::Tensor> decodeSteps(const at::Tensor& id, const at::T
   const Column ids = columnOf("id", id, rows), positions = columnOf("position", position, rows), before = columnOf("drawn", drawn, rows), limits = columnOf("limit", limit, rows);
   const Column topKs = columnOf("top_k", topK, rows), seeds = columnOf("seed", seed, rows), streams = columnOf("stream", stream, rows);
   const float *heats = decoder::floats(name, temperature, rows, "temperature"), *topPs = decoder::floats(name, topP, rows, "top_p"), *minPs = decoder::floats(name, minP, rows, "min_p");
-  TORCH_CHECK(steps > 0 && (firstRecord < 0 || firstRecord + steps * rows <= records.rows()), "decode_steps: the tape has no room for ", steps, " steps of ", rows, " rows");
+  TORCH_CHECK(steps > 0 && (firstRecord < 0 || rows == 0 || steps <= (records.rows() - firstRecord) / rows), "decode_steps: the tape has no room for ", steps, " steps of ", rows,
+              " rows");
   TORCH_CHECK(table.scalar_type() == at::kInt && table.is_contiguous() && table.dim() == 2 && table.size(0) == rows, "decode_steps: the table must be int32, a row for each sequence");
   TORCH_CHECK(ends.scalar_type() == at::kLong && ends.is_contiguous() && ends.dim() == 2 && ends.size(0) == rows, "decode_steps: ends must be int64, a row for each sequence");
   const int32_t* places = table.const_data_ptr<int32_t>();
   const int64_t *endings = ends.const_data_ptr<int64_t>(), endCount = ends.size(1), width = table.size(1);
+  const int64_t room = std::min(m.positions, width * blockSize);
   for (int64_t r = 0; r < rows; r++) {
     TORCH_CHECK(ids[r] >= 0 && ids[r] < m.vocabulary, "decode_steps: token ", ids[r], " is not in the vocabulary of ", m.vocabulary);
+    TORCH_CHECK(positions[r] >= 0 && positions[r] <= room && limits[r] >= 0 && limits[r] <= steps && limits[r] <= room - positions[r], "decode_steps: ", limits[r],
+                " tokens from position ", positions[r], " on are too many for the steps, the rotary table or the block table");
     const int64_t last = positions[r] + limits[r] - 1;
-    TORCH_CHECK(positions[r] >= 0 && limits[r] >= 0 && limits[r] <= steps && last < m.positions && last < width * blockSize, "decode_steps: ", limits[r], " tokens from position ",
-                positions[r], " on are too many for the steps, the rotary table or the block table");
     for (int64_t b = 0; b * blockSize <= last; b++)
       TORCH_CHECK(places[r * width + b] >= 0 && places[r * width + b] < blocks, "decode_steps: block ", places[r * width + b], " is outside the cache");
   }

@@ -14,6 +14,9 @@ Model read(const char* name, const Shape& shape, at::TensorList layers, const at
   constexpr int64_t tensorsPerLayer = 9;
   const auto depth = static_cast<int64_t>(windows.size());
   TORCH_CHECK(depth > 0 && static_cast<int64_t>(layers.size()) == depth * tensorsPerLayer, name, ": there must be a window and nine weights for each layer");
+  // Widths that no product of theirs takes past 64 bits; which they are is known by the weights.
+  constexpr int64_t most = int64_t{1} << 24;
+  TORCH_CHECK(shape.heads <= most && shape.wide >= 0 && shape.wide <= most, name, ": there cannot be ", shape.heads, " heads or ", shape.wide, " inner values");
   TORCH_CHECK(shape.heads > 0 && shape.kvHeads > 0 && shape.heads % shape.kvHeads == 0 && shape.headDim > 0 && shape.headDim % 2 == 0, name, ": heads do not match");
   TORCH_CHECK(cos.dim() == 2, name, ": the rotary tables must be matrices");
   Model m{shape, cos.size(0)};
@@ -37,6 +40,8 @@ Tape::Tape(const char* name, at::TensorList tensors, const Model& m) : at(m) {
   for (const auto& x : tensors) {
     TORCH_CHECK(x.scalar_type() == at::kFloat && x.is_contiguous() && x.dim() == 2 && x.size(1) == at.size && x.size(0) > 0 && (pieces.empty() || x.size(0) == rowsPerPiece), name,
                 ": the tape must be pieces of one size, float32 [rows, ", at.size, "], one is ", x.scalar_type(), " ", x.sizes());
+    // Rows are whole vectors long: where the first begins at one, all do.
+    TORCH_CHECK(reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0, name, ": the tape must begin at a multiple of 16 bytes; a view into other memory may not");
     rowsPerPiece = x.size(0);
     pieces.push_back(x.mutable_data_ptr<float>());
   }

@@ -15,7 +15,7 @@ packed::Heads headsOf(const at::Tensor& q, const at::Tensor& k, const at::Tensor
   TORCH_CHECK(q.dim() == 3 && k.dim() == 3 && v.dim() == 3, "q, k and v must be [tokens, heads, dim]");
   TORCH_CHECK(q.scalar_type() == at::kFloat && k.scalar_type() == at::kFloat && v.scalar_type() == at::kFloat, "packed attention on the CPU is float32");
   const int64_t tokens = q.size(0), heads = q.size(1), kvHeads = k.size(1), dim = q.size(2);
-  TORCH_CHECK(heads % kvHeads == 0 && v.size(1) == kvHeads && k.size(2) == dim && v.size(2) == dim, "q, k and v do not match");
+  TORCH_CHECK(kvHeads > 0 && heads % kvHeads == 0 && v.size(1) == kvHeads && k.size(2) == dim && v.size(2) == dim, "q, k and v do not match");
   TORCH_CHECK(k.size(0) == tokens && v.size(0) == tokens, "q, k and v have different numbers of tokens");
   TORCH_CHECK(sequences.tokens == tokens, "the lengths add up to ", sequences.tokens, " tokens, q has ", tokens);
   return {heads, kvHeads, dim, static_cast<float>(scale), window};

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "product.h"
 #include "vector-math.h"
@@ -14,7 +15,7 @@ Sequences::Sequences(at::IntArrayRef lengths, at::IntArrayRef prefixes) {
   std::vector<int64_t> family(count);
   for (int64_t s = 0; s < count; s++) {
     const int64_t length = lengths[s], prefix = prefixes.empty() ? -1 : prefixes[s];
-    TORCH_CHECK(length >= 0, "a sequence cannot have ", length, " tokens");
+    TORCH_CHECK(length >= 0 && length <= std::numeric_limits<int32_t>::max(), "a sequence cannot have ", length, " tokens");
     TORCH_CHECK(prefix < s && (prefix < 0 || prefixes[prefix] < 0), "sequence ", s, " cannot go on from ", prefix, ": only from one before it that goes on from no other");
     if (prefix < 0) {
       family[s] = families.size();

@@ -47,7 +47,8 @@ at::Tensor pagedAttention(const at::Tensor& q, const at::Tensor& keys, const at:
   TORCH_CHECK(table.scalar_type() == at::kInt && sequence.scalar_type() == at::kInt && limit.scalar_type() == at::kInt, "table, sequence and limit must be int32");
   TORCH_CHECK(table.is_contiguous(), "the table must be contiguous");
   auto tokens = q.size(0), heads = q.size(1), dim = q.size(2), kvHeads = values.size(2), blockSize = values.size(1);
-  TORCH_CHECK(heads % kvHeads == 0 && values.size(3) == dim, "heads do not match the cache");
+  TORCH_CHECK(kvHeads > 0 && heads % kvHeads == 0 && values.size(3) == dim, "heads do not match the cache");
+  TORCH_CHECK(sequence.numel() == tokens && limit.numel() == tokens, "there must be a sequence and a limit for each token");
   auto maxBlocks = table.size(1), blocks = keys.size(0);
   auto query = q.to(at::kFloat).contiguous();
   auto output = at::empty({tokens, heads, dim}, query.options());

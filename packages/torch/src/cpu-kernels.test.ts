@@ -133,6 +133,33 @@ describe('packed attention', () => {
     const [q, k] = [randn([5, 2, 8]), randn([5, 1, 8])];
     expect(() => aten.verlet_packed_attention(q, k, k, [2, 2], 1, 0)).toThrow(/add up to 4 tokens, q has 5/);
     expect(() => aten.verlet_packed_attention(q, randn([5, 3, 8]), k, [5], 1, 0)).toThrow(/do not match/);
+    const none = randn([5, 0, 8]);
+    expect(() => aten.verlet_packed_attention(q, none, none, [5], 1, 0)).toThrow(/do not match/);
+    // Together they would be 0 tokens of 64 bits.
+    const huge = new Array<number>(2048).fill(2 ** 53);
+    expect(() => aten.verlet_packed_attention(q, k, k, [...huge, 5], 1, 0)).toThrow(/cannot have 9007199254740992/);
+  });
+});
+
+describe('paged attention', () => {
+  it('refuses tokens without a sequence or a limit, and caches without heads', () => {
+    const int = (...values: number[]): Tensor => tensor(Int32Array.from(values));
+    const table = int(0).reshape(1, 1);
+    const attend = (heads: number, sequence: Tensor, limit: Tensor): Tensor =>
+      aten.verlet_paged_attention(
+        randn([2, 2, 8]),
+        randn([1, heads, 8, 16]),
+        randn([1, 16, heads, 8]),
+        table,
+        sequence,
+        limit,
+        1,
+        0,
+      );
+    expect(attend(1, int(0, 0), int(1, 2)).shape).toEqual([2, 2, 8]);
+    expect(() => attend(1, int(0), int(1, 2))).toThrow(/a sequence and a limit for each token/);
+    expect(() => attend(1, int(0, 0), int(1))).toThrow(/a sequence and a limit for each token/);
+    expect(() => attend(0, int(0, 0), int(1, 2))).toThrow(/heads do not match/);
   });
 });
 

@@ -1,9 +1,22 @@
 /** The one-call decoder against the layers one by one, for every kind of layer it takes. */
-import { aten, liveTensors, manualSeed, noGrad, scope, setThreads, type Tensor, tensor } from '@verlet/torch';
+import {
+  aten,
+  empty,
+  full,
+  liveTensors,
+  manualSeed,
+  noGrad,
+  scope,
+  setThreads,
+  type Tensor,
+  tensor,
+} from '@verlet/torch';
 import { describe, expect, it } from 'vitest';
 import { applyLora, type CausalLM, createCausalLM, PackedAttention, setAdapterEnabled } from '../models/index.js';
+import { recordWidth } from '../models/whole-pass.js';
 import { CachedAttention, KvCache } from './kv-cache.js';
 import { PackedDecoder } from './packed-decoder.js';
+import type { SamplingColumns } from './sampler.js';
 
 const families = {
   qwen2: {},
@@ -239,6 +252,46 @@ describe('the packed decoder', () => {
         );
       expect(() => step(83, 0)).toThrow(/token 83 is not in the vocabulary of 83/);
       expect(() => step(1, 32)).toThrow(/slot 32 is outside the cache/);
+      cache.dispose();
+      decoder.dispose();
+      model.dispose();
+    });
+  });
+
+  it('refuses several steps that its tables, or the tape, have no room for', () => {
+    scope(() => {
+      const model = makeModel({});
+      const cache = new KvCache(model.config, 2, 16, 'cpu', 'float32');
+      const decoder = PackedDecoder.of(model)!;
+      const table = tensor(Int32Array.from([0]), { shape: [1, 1] });
+      const long = (value: number): Tensor => tensor(BigInt64Array.from([BigInt(value)]));
+      const columns = { temperature: full([1], 1), topP: full([1], 1), minP: full([1], 0), topK: long(-1) };
+      const ends = tensor(BigInt64Array.from([-1n]), { shape: [1, 1] });
+      const sampling = { ...columns, ends, seed: long(1), stream: long(0) } as SamplingColumns;
+      const width = recordWidth(model.config);
+      const decode = (position: number, limit: number, pieces: Tensor[] = [], first = -1): Tensor =>
+        decoder.decode([long(1), long(position), long(0), long(limit)], table, 4, 16, sampling, cache, {
+          pieces,
+          first,
+          count: 4,
+        }).tokens;
+      noGrad(() => {
+        expect(
+          decode(0, 4, [empty([4, width])], 0)
+            .toInt32Array()
+            .every((token) => token >= 0),
+        ).toBe(true);
+        expect(() => decode(14, 4)).toThrow(/4 tokens from position 14 on are too many/);
+        expect(() => decode(2 ** 63 - 1024, 1)).toThrow(/too many for the steps, the rotary table/);
+        expect(() => decode(0, 5)).toThrow(/5 tokens from position 0 on are too many/);
+        expect(() => decode(0, 4, [empty([4, width])], 1)).toThrow(/no room for 4 steps of 1 rows/);
+        expect(() => decode(0, 4, [empty([4, width])], 2 ** 63 - 1024)).toThrow(/no room for 4 steps/);
+        expect(() => decode(0, 4, [empty([4, width]), empty([5, width])], 0)).toThrow(/pieces of one size/);
+        const unaligned = empty([4 * width + 1])
+          .narrow(0, 1, 4 * width)
+          .view(4, width);
+        expect(() => decode(0, 4, [unaligned], 0)).toThrow(/multiple of 16 bytes/);
+      });
       cache.dispose();
       decoder.dispose();
       model.dispose();

@@ -1,8 +1,9 @@
 /** What was written down while sampling is the forward pass that training would make. */
 import { nn, scope, type Tensor } from '@verlet/torch';
+import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { type CausalLM, type DecoderPass, loadCausalLM, PackedAttention } from '../../src/models/index.js';
-import { resumePass } from '../../src/models/whole-pass.js';
+import { recordedHidden, recordWidth, resumePass } from '../../src/models/whole-pass.js';
 import { ActivationTape } from '../../src/rollout/activation-tape.js';
 import { RolloutEngine } from '../../src/rollout/index.js';
 import { families, fixtureFolder, maxDifference } from './fixture.js';
@@ -86,5 +87,73 @@ describe.each(families.filter((family) => family !== 'llama-biases'))('a tape of
     });
     await engine.close();
     tape.dispose();
+  });
+});
+
+/** Answers of all lengths, of which some end at once; small caches throw sequences out, small tapes end on the way. */
+const runs = fc.record({
+  tokensPerStep: fc.constantFrom(1, 3, 8),
+  blocks: fc.constantFrom(12, 64),
+  tapeRows: fc.constantFrom(100, 4096),
+  rounds: fc.array(
+    fc.array(
+      fc.record({
+        prompt: fc.integer({ min: 1, max: 40 }),
+        limits: fc.array(fc.integer({ min: 1, max: 24 }), { minLength: 1, maxLength: 4 }),
+        stop: fc.boolean(),
+      }),
+      { minLength: 1, maxLength: 4 },
+    ),
+    { minLength: 1, maxLength: 3 },
+  ),
+});
+
+describe('a tape', () => {
+  const loaded = loadCausalLM(fixtureFolder('qwen3'));
+  afterAll(async () => (await loaded).dispose());
+
+  it('gives no sequence the records of another, however its tokens came', async () => {
+    const model = await loaded;
+    const { config } = model;
+    const blockBytes = 2 * config.numLayers * 16 * config.numKvHeads * config.headDim * 4;
+    let found = 0;
+    await fc.assert(
+      fc.asyncProperty(runs, async ({ tokensPerStep, blocks, tapeRows, rounds }) => {
+        const tape = ActivationTape.of(model, tapeRows * 4 * recordWidth(config))!;
+        const cacheBytes = blocks * blockBytes;
+        const engine = new RolloutEngine(model, { tape, tokensPerStep, maxModelLength: 64, maxNumSeqs: 6, cacheBytes });
+        for (const [round, groups] of rounds.entries()) {
+          const outputs = groups.flatMap(({ prompt, limits, stop }, group) => {
+            const promptIds = Array.from({ length: prompt }, (_, k) => (k * (5 + round) + 3 * group) % 40);
+            return limits.map(async (maxTokens, sampleIndex) => {
+              const stopTokenIds = stop ? [1, 2, 3, 4, 5, 6, 7, 8] : [];
+              const sampling = { maxTokens, stopTokenIds, ignoreEos: true, seed: round };
+              const { tokenIds } = await engine.submit({ promptIds, sampleIndex, sampling }).output;
+              return [...promptIds, ...tokenIds];
+            });
+          });
+          for (const tokens of await Promise.all(outputs)) {
+            const rows = tape.find(Int32Array.from(tokens));
+            if (!rows) {
+              expect(tapeRows).toBe(100);
+              continue;
+            }
+            found++;
+            scope(() => {
+              const context = new PackedAttention([rows.length]);
+              const every = nn.indexTensor(Int32Array.from(rows.keys()));
+              const got = recordedHidden(model.model, tape.recorded(rows), every);
+              const made = model.model.forward(nn.indexTensor(tokens.slice(0, -1)), context);
+              expect(maxDifference(got, made)).toBeLessThan(2e-5);
+              context.dispose();
+            });
+          }
+        }
+        await engine.close();
+        tape.dispose();
+      }),
+      { numRuns: 25 },
+    );
+    expect(found).toBeGreaterThan(50);
   });
 });

@@ -1,9 +1,9 @@
 /** A training pass in two native calls gives what the layers give one by one. */
-import { getThreads, liveTensors, nn, scope, setThreads, type Tensor } from '@verlet/torch';
+import { aten, getThreads, liveTensors, nn, noGrad, ones, scope, setThreads, type Tensor } from '@verlet/torch';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { applyLora, type CausalLM, loadCausalLM, PackedAttention } from '../../src/models/index.js';
-import { canPassWhole } from '../../src/models/whole-pass.js';
+import { canPassWhole, layerWeights } from '../../src/models/whole-pass.js';
 import { families, fixtureFolder, maxDifference } from './fixture.js';
 
 interface Batch {
@@ -130,6 +130,37 @@ describe('a whole pass', () => {
       model.clearGradients();
       context.dispose();
       expect(liveTensors().count).toBe(before - 1);
+    });
+  });
+
+  it('refuses a last norm of another width, and more heads than can be', async () => {
+    const { model } = await loaded;
+    model.reservePositions(4);
+    const { config, rotaryTables, embed_tokens, layers } = model;
+    scope(() => {
+      const [one, none] = [nn.indexTensor([0]), nn.indexTensor([])];
+      const weights = noGrad(() => layerWeights(model, ({ weight }) => aten.verlet_pack_weight(weight.detach())));
+      const forward = (norm: Tensor, heads = config.numHeads) =>
+        aten.verlet_decoder_forward(
+          one,
+          one,
+          [1],
+          [],
+          none,
+          embed_tokens.weight.detach(),
+          norm,
+          weights,
+          rotaryTables.cos,
+          rotaryTables.sin,
+          heads,
+          config.numKvHeads,
+          config.intermediateSize,
+          layers.map(() => 0),
+          config.rmsNormEps,
+        );
+      expect(forward(ones([config.hiddenSize]))[0].shape).toEqual([0, config.hiddenSize]);
+      expect(() => forward(ones([config.hiddenSize - 1]))).toThrow(/the last norm must be/);
+      expect(() => forward(ones([config.hiddenSize]), 2 ** 62)).toThrow(/there cannot be 4611686018427387904 heads/);
     });
   });
 
