@@ -270,11 +270,20 @@ describe('the packed decoder', () => {
       const sampling = { ...columns, ends, seed: long(1), stream: long(0) } as SamplingColumns;
       const width = recordWidth(model.config);
       const decode = (position: number, limit: number, pieces: Tensor[] = [], first = -1): Tensor =>
-        decoder.decode([long(1), long(position), long(0), long(limit)], table, 4, 16, sampling, cache, {
-          pieces,
-          first,
-          count: 4,
-        }).tokens;
+        decoder.decode(
+          {
+            ids: long(1),
+            positions: long(position),
+            drawn: long(0),
+            limits: long(limit),
+            maxPosition: 16,
+            table,
+            steps: 4,
+            columns: sampling,
+            record: { pieces, first, count: 4 },
+          },
+          cache,
+        )[0];
       noGrad(() => {
         expect(
           decode(0, 4, [empty([4, width])], 0)
