@@ -60,7 +60,12 @@ describe('loading the addon', () => {
     expect(stdout).toMatch(/AddonNotBuiltError: .*built from other sources.*npm rebuild @verlet\/torch/);
   });
 
-  it('can set variables that libtorch reads, from a worker thread too', () => {
+  it('can set variables that libtorch reads, from a worker thread too', ({ skip }) => {
+    const entry = JSON.stringify(pathToFileURL(path.join(packageFolder, 'dist/index.js')).href);
+    const product = "const half = ones([64, 64], { dtype: 'bfloat16' }); half.matmul(half);";
+    const given = { ...process.env, ONEDNN_VERBOSE: '1' };
+    if (!runNode(`const { ones } = await import(${entry}); ${product}`, given).stdout.includes('onednn_verbose'))
+      skip('this libtorch does not heed ONEDNN_VERBOSE, which the test looks for');
     const build = path.join(packageFolder, 'build');
     const worker = `
       const { createRequire } = require('node:module');
@@ -69,10 +74,7 @@ describe('loading the addon', () => {
       const { file } = JSON.parse(readFileSync(folder + '/addon.json', 'utf8'));
       const environment = require(folder + '/' + file.replace('verlet_torch', 'verlet_environment'));
       environment.setEnvironment('ONEDNN_VERBOSE', '1');
-      import(${JSON.stringify(pathToFileURL(path.join(packageFolder, 'dist/index.js')).href)}).then(({ ones }) => {
-        const half = ones([64, 64], { dtype: 'bfloat16' });
-        half.matmul(half);
-      });`;
+      import(${entry}).then(({ ones }) => { ${product} });`;
     const source = `import { Worker } from 'node:worker_threads'; new Worker(${JSON.stringify(worker)}, { eval: true, execArgv: [] });`;
     const { stdout, stderr, signal } = runNode(source);
     expect(stderr).toBe('');
