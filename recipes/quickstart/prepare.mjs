@@ -18,7 +18,7 @@ export const sizes = {
 };
 
 /** @returns {Promise<{ model: string, train: string, test: string }>} */
-export async function prepare(folder, { seed = 1, sftSteps = 300, onStep = () => {} } = {}) {
+export async function prepare(folder, { seed = 1, sftSteps = 450, onStep = () => {} } = {}) {
   await mkdir(folder, { recursive: true });
   const test = problems(256, seed + 1);
   const held = new Set(test.map((item) => item.question));

@@ -9,7 +9,7 @@ import { prepare } from './prepare.mjs';
 
 const { values, positionals: overrides } = parseArgs({
   allowPositionals: true,
-  options: { folder: { type: 'string', default: 'runs/quickstart' }, 'sft-steps': { type: 'string', default: '300' } },
+  options: { folder: { type: 'string', default: 'runs/quickstart' }, 'sft-steps': { type: 'string', default: '450' } },
 });
 const folder = path.resolve(values.folder);
 const gae = overrides.some((word) => word === 'algorithm.adv_estimator=gae');
