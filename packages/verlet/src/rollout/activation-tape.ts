@@ -51,10 +51,14 @@ export class ActivationTape {
     return tape.mostRows > 0 ? tape : null;
   }
 
-  /** Where the tokens that are about to be computed for these slots of the cache (-1: none) are written; null: nowhere. */
-  take(slots: ArrayLike<number>, slotCount: number): TapeRows | null {
+  /**
+   * Where the tokens that are about to be computed for these slots of the cache (-1: none) are written; null: nowhere.
+   *
+   * @param canWrite whether who computes them writes down anything
+   */
+  take(slots: ArrayLike<number>, slotCount: number, canWrite = true): TapeRows | null {
     if (this.rowOfSlot.length < slotCount) this.rowOfSlot = new Int32Array(slotCount).fill(-1);
-    const fits = this.isOn && this.used + slots.length <= this.mostRows;
+    const fits = canWrite && this.isOn && this.used + slots.length <= this.mostRows;
     for (let k = 0; k < slots.length; k++) if (slots[k]! >= 0) this.rowOfSlot[slots[k]!] = fits ? this.used + k : -1;
     if (!fits) return null;
     const first = this.used;

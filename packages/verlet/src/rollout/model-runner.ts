@@ -91,13 +91,7 @@ export class EagerRunner implements ModelRunner {
 
   /** Where what is computed for these slots is written down; only the one-call decoder does so. */
   private record(slots: ArrayLike<number>, inOneCall: boolean): DecodeBatch['record'] {
-    const { tape } = this;
-    if (!tape) return null;
-    const isOn = tape.isOn;
-    tape.isOn &&= inOneCall;
-    const record = tape.take(slots, this.numBlocks * this.blockSize);
-    tape.isOn = isOn;
-    return record;
+    return this.tape?.take(slots, this.numBlocks * this.blockSize, inOneCall) ?? null;
   }
 
   copyBlocks(copies: readonly BlockCopy[]): void {
